@@ -1,0 +1,47 @@
+# Every target prepares .venv by itself; it needs make, Python 3.11 or newer and a package index.
+# `make clients` also needs npm.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+EXTRAS := speed,zstd,metrics,otel,tokenizers,valkey
+# Two processes, also on larger machines: every run is then like the one in CI.
+PARALLEL := --numprocesses 2 --dist worksteal
+
+.PHONY: demo test test-fast lint format clients bench check
+.DEFAULT_GOAL := check
+
+demo: $(INSTALLED)
+	@$(BIN)/dragoman demo --once
+
+test: $(INSTALLED)
+	@$(BIN)/pytest $(PARALLEL)
+
+test-fast: $(INSTALLED)
+	@$(BIN)/pytest $(PARALLEL) -m "not slow and not clients"
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --quiet --check
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check --quiet --fix
+	@$(BIN)/ruff format --quiet
+
+clients:
+	@bash tests/clients/install.sh
+
+bench: $(INSTALLED)
+	@$(BIN)/python -m benchmarks
+
+check: lint test
+
+# pip comes first: dependency groups and build constraints are younger than the pip of Python 3.11.
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+	    --group test --group lint --editable '.[$(EXTRAS)]'
+	@touch $@
