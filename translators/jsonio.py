@@ -1,0 +1,120 @@
+"""JSON in and out: every decoding error, RecursionError included, becomes one Fault (S21)."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from translators.fault import Fault, broken, refuse
+
+__all__ = [
+    "ERRORS",
+    "MAX_DEPTH",
+    "canonical",
+    "compact",
+    "encode",
+    "explain",
+    "is_object",
+    "nested_too_deep",
+    "path_of",
+    "reader",
+    "text_of",
+    "unreadable",
+]
+
+T = TypeVar("T")
+
+MAX_DEPTH = 128
+"""Nesting of arrays and objects that is accepted in one document."""
+
+ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+_encoder = msgspec.json.Encoder()
+encode: Callable[[Any], bytes] = _encoder.encode
+"""Encode a value as compact JSON in UTF-8."""
+
+_any = msgspec.json.Decoder()
+_NOT_STRUCTURE = bytes(b for b in range(256) if b not in b'[]{}"\\')
+_LEAF = re.compile(rb"\{\}|\[\]")
+_STRING = re.compile(rb'"(?:\\.|[^"\\])*"', re.DOTALL)
+
+
+def nested_too_deep(document: bytes) -> bool:
+    """Tell whether a valid JSON document nests deeper than MAX_DEPTH, without building it."""
+    if document.count(b"[") + document.count(b"{") <= MAX_DEPTH:
+        return False
+    shape = _STRING.sub(b"", document.translate(None, delete=_NOT_STRUCTURE))
+    for _ in range(MAX_DEPTH):
+        if not shape:
+            return False
+        shape = _LEAF.sub(b"", shape)
+    return bool(shape)
+
+
+def explain(error: Exception) -> str:
+    """Say in a sentence fit for a client what is wrong with a document, naming the field where known."""
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    if isinstance(error, RecursionError):
+        return f"the JSON nests deeper than {MAX_DEPTH} levels"
+    if isinstance(error, UnicodeDecodeError):
+        return "the JSON is not valid UTF-8"
+    return f"the JSON is malformed: {error}"
+
+
+def path_of(error: Exception) -> str | None:
+    """Return the field path that msgspec names (`$.messages[0].role`) as `messages.0.role`."""
+    found = re.search(r"at `(?:key in )?\$\.?([^`]*)`", str(error))
+    if not found:
+        return None
+    return re.sub(r"\[(\d+|\.\.\.)\]", r".\1", found[1]).strip(".") or None
+
+
+def reader(type_: type[T] | Any) -> Callable[[bytes], T]:
+    """Return a decoder of client documents of one type; it raises Refused (400) and names the field."""
+    decode = msgspec.json.Decoder(type_).decode
+
+    def read(document: bytes) -> T:
+        try:
+            return decode(document)  # type: ignore[no-any-return]
+        except ERRORS as error:
+            raise refuse(explain(error), param=path_of(error)) from None
+
+    return read
+
+
+def compact(document: bytes | msgspec.Raw) -> str:
+    """Return a JSON document without insignificant white space, key order and numbers kept as written."""
+    try:
+        return msgspec.json.format(bytes(document), indent=-1).decode()
+    except ERRORS as error:
+        raise refuse(explain(error)) from None
+
+
+def is_object(document: str | bytes) -> bool:
+    """Tell whether a text is one complete JSON object."""
+    try:
+        return isinstance(_any.decode(document), dict)
+    except (*ERRORS, UnicodeEncodeError):
+        return False
+
+
+def canonical(arguments: str) -> str:
+    """Return tool arguments compact with sorted keys, or unchanged when they are not JSON."""
+    try:
+        value = _any.decode(arguments)
+    except (*ERRORS, UnicodeEncodeError):
+        return arguments
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def text_of(value: Any) -> str:
+    """Return a decoded JSON value as compact text."""
+    return encode(value).decode()
+
+
+def unreadable(error: Exception) -> Fault:
+    """Return the Fault for an upstream document that does not decode; its text stays out of the message."""
+    what = "wrong types" if isinstance(error, msgspec.ValidationError) else "malformed JSON"
+    return broken(f"the upstream sent {what}")

@@ -1,0 +1,48 @@
+"""What a conversion dropped or changed: counted, shown by `dragoman translate`, never on the wire (I34)."""
+
+from typing import Literal
+
+import msgspec
+
+from translators.fault import refuse
+
+__all__ = ["KEPT", "Note", "Notes"]
+
+KEPT = 200
+"""Notes kept for one request; further ones are only counted."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """One dropped (`omitted`) or differently represented (`changed`) field, by its path."""
+
+    field: str
+    kind: Literal["omitted", "changed"]
+    message: str
+
+
+class Notes:
+    """Collect the notes of one conversion; in strict mode a drop of meaning refuses the request instead."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self.kept: list[Note] = []
+        self.count = 0
+
+    def _add(self, note: Note) -> None:
+        self.count += 1
+        if len(self.kept) < KEPT:
+            self.kept.append(note)
+
+    def changed(self, field: str, message: str) -> None:
+        """Record that a field keeps its meaning in another form (MAP~)."""
+        self._add(Note(field, "changed", message))
+
+    def omitted(self, field: str, message: str) -> None:
+        """Record that a field is left out though nothing refuses it (a DROP in both modes, or of a reply)."""
+        self._add(Note(field, "omitted", message))
+
+    def dropped(self, field: str, message: str, code: str = "unsupported_parameter") -> None:
+        """Record a DROP; in strict mode raise Refused with `code` and the field's path (the "DROP / REJECT" cells)."""
+        if self.strict:
+            raise refuse(f"{field}: {message}", param=field, code=code)
+        self.omitted(field, message)

@@ -1,0 +1,100 @@
+"""What a model family accepts, as data: a quirk is one field here and one case in the tests.
+
+`traits_for` picks by the upstream's model name; a route's config may override single fields.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Traits", "nearest_effort", "traits_for"]
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Capabilities and limits of an upstream model; the defaults suit a generic compatible server."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    system_role: Literal["system", "developer"] = "system"
+    """Chat role of instructions."""
+    developer_role: bool = False
+    """Chat accepts role developer in history; else it becomes system."""
+    sampling: bool = True
+    """Accepts temperature and top_p."""
+    top_k: bool = False
+    custom_tools: bool = False
+    """Chat accepts tools of type custom."""
+    namespaces: bool = True
+    """Responses accepts namespace tools."""
+    forced_tool_choice: bool = True
+    """Accepts a tool choice other than auto and none."""
+    parallel_control: bool = True
+    """Accepts parallel_tool_calls."""
+    reasoning_replay: bool = False
+    """Wants reasoning_content of earlier assistant turns back (Chat)."""
+    efforts: tuple[str, ...] = ("none", "low", "medium", "high")
+    """Levels of reasoning effort it knows; empty: the field is never sent."""
+    thinking: Literal["adaptive", "manual", "none"] = "adaptive"
+    """How a Messages model takes reasoning: effort, a token budget, or not at all."""
+    can_disable_thinking: bool = True
+    mid_system: bool = False
+    """Messages accepts role system inside messages."""
+    json_schema: bool = True
+    """Accepts structured output by schema."""
+    default_max_tokens: int = 32_000
+    """Sent where the protocol requires a limit and the client gave none (Messages)."""
+    max_output_cap: int | None = None
+    """Larger wishes are lowered to this."""
+    tool_name_limit: int = 64
+    stop_limit: int = 4
+    cache_key: bool = False
+    """Chat accepts prompt_cache_key and the other OpenAI-only advisory fields."""
+    image_input: bool = True
+
+
+_OPENAI = Traits(
+    max_tokens_field="max_completion_tokens",
+    developer_role=True,
+    efforts=EFFORTS,
+    cache_key=True,
+)
+_CLAUDE = Traits(efforts=("low", "medium", "high", "xhigh", "max"), tool_name_limit=128, mid_system=True)
+
+_FAMILIES: tuple[tuple[str, Traits], ...] = (
+    # OpenAI refuses max_tokens for its reasoning models, and sampling controls on them.
+    (r"(openai/)?(o\d|gpt-[5-9])", msgspec.structs.replace(_OPENAI, sampling=False)),
+    (r"(openai/)?(gpt-|chatgpt|codex)", _OPENAI),
+    # Before adaptive thinking: a token budget, and no role system inside messages.
+    (
+        r"(anthropic/)?claude-(3|haiku-4|sonnet-4|opus-4)(?!-?[678])",
+        msgspec.structs.replace(_CLAUDE, thinking="manual", mid_system=False),
+    ),
+    (r"(anthropic/)?claude", _CLAUDE),
+    # DeepSeek and xAI refuse null reasoning_content and want the text of a tool loop back.
+    (r"(deepseek/|deepseek-ai/)?deepseek", Traits(reasoning_replay=True)),
+    (r"(x-ai/|xai/)?grok", Traits(efforts=("low", "medium", "high"), namespaces=False)),
+    (r"(z-ai/|zai/|zai-org/)?glm", Traits(reasoning_replay=True)),
+    (r"(moonshotai/)?kimi|(minimax/)?minimax|(qwen/)?qwen", Traits(reasoning_replay=True)),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), traits) for pattern, traits in _FAMILIES)
+_GENERIC = Traits()
+
+
+def traits_for(model: str) -> Traits:
+    """Return the traits of the family that an upstream model name belongs to."""
+    return next((traits for pattern, traits in _COMPILED if pattern.match(model)), _GENERIC)
+
+
+def nearest_effort(effort: str, levels: tuple[str, ...]) -> str | None:
+    """Return the nearest level that the model lists; None when it lists none or knows no way to switch off."""
+    if effort in levels:
+        return effort
+    if not levels or effort not in EFFORTS:
+        return None
+    if effort == "none":
+        return None
+    wanted = EFFORTS.index(effort)
+    real = [level for level in levels if level != "none" and level in EFFORTS]
+    return min(real, key=lambda level: (abs(EFFORTS.index(level) - wanted), EFFORTS.index(level)), default=None)
