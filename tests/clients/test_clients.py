@@ -1,0 +1,124 @@
+"""Real coding agents do their work through the gateway, whatever dialect stands behind it."""
+
+import json
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.clients.model import ANSWER, MARK, Scene, results
+from tests.clients.programs import PROGRAMS, missing
+from tests.clients.stage import CLIENT_KEY, Outcome
+from tests.clients.upstreams import KINDS
+
+DIALECTS = ("chat", "responses", "messages")  # upstream, with nothing odd about them
+PROMPT = "Read the file token.txt in the current directory and tell me what it holds."
+SHELL = f"cat token.txt && printf '%s' '{MARK}'"
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.clients, pytest.mark.timeout(180)]
+programs = pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=name, marks=pytest.mark.skipif(bool(missing(program)), reason=missing(program)))
+        for name, program in PROGRAMS.items()
+    ],
+)
+upstreams = pytest.mark.parametrize("kind", DIALECTS)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    """What only the file in the client's workspace holds."""
+    token = f"token-{secrets.token_hex(8)}"
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "token.txt").write_text(token + "\n")
+    return token
+
+
+def check_tool_turn(stage, outcome: Outcome, token: str) -> None:
+    """The tool ran on exact arguments, its result reached the model, and the model's text the user."""
+    assert "" == stage.model.problem
+    assert f"It holds {token}." == outcome.text, str(outcome)
+    assert 0 == outcome.code
+    assert 2 == len(stage.model.turns)
+    (result,) = results(stage.model.turns[1].json)
+    assert token in result
+    assert MARK in result
+
+
+@programs
+async def test_client_alone(stage_of, program, token, tmp_path):
+    """The control: with the scripted model in its own dialect and no gateway, each client does its tool turn."""
+    stage = await stage_of(None)
+    outcome = await stage.run(program, Scene([("shell", SHELL)]), PROMPT, tmp_path)
+    check_tool_turn(stage, outcome, token)
+
+
+@upstreams
+@programs
+async def test_plain_answer(stage_of, kind, program, tmp_path):
+    """The answer arrives whole, for one request upstream that does not hold the client's key."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(program, Scene(), PROMPT, tmp_path)
+    assert ANSWER == outcome.text, str(outcome)
+    assert 0 == outcome.code
+    (request,) = stage.model.turns
+    assert CLIENT_KEY not in str(request.headers)
+    assert CLIENT_KEY.encode() not in request.body
+
+
+@upstreams
+@programs
+async def test_tool_turn(stage_of, kind, program, token, tmp_path):
+    """A tool call reaches the client, and its result the model."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(program, Scene([("shell", SHELL)]), PROMPT, tmp_path)
+    check_tool_turn(stage, outcome, token)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@programs
+async def test_tool_turn_with_reasoning(stage_of, kind, program, token, tmp_path):
+    """Reasoning before a tool call does not come between the call and its result."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(program, Scene([("shell", SHELL)], think=True), PROMPT, tmp_path)
+    check_tool_turn(stage, outcome, token)
+
+
+CODEX = PROGRAMS["codex"]
+GPT = replace(CODEX, model="gpt-5.5")  # Codex knows it: apply_patch is a custom tool
+SOL = replace(CODEX, model="gpt-6.2-sol")  # tools in namespaces; the shell is JavaScript given to a custom tool
+PATCH = f"*** Begin Patch\n*** Add File: made.txt\n+{MARK}\n*** End Patch\n"
+SCRIPT = f"text(await tools.exec_command({{cmd: {json.dumps(SHELL)}}}));\n"
+VIA = pytest.mark.parametrize("kind", [None, *DIALECTS])  # None is the control
+needs_codex = pytest.mark.skipif(bool(missing(CODEX)), reason=missing(CODEX))
+
+
+@VIA
+@needs_codex
+async def test_codex_custom_tool(stage_of, kind, tmp_path):
+    """A custom tool takes free text, which reaches it as such also where the upstream has only functions."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(GPT, Scene([("apply_patch", PATCH)]), PROMPT, tmp_path)
+    assert f"{MARK}\n" == (tmp_path / "work" / "made.txt").read_text(), str(outcome)
+    assert 2 == len(stage.model.turns)
+
+
+@VIA
+@needs_codex
+async def test_codex_custom_tool_in_a_namespace(stage_of, kind, token, tmp_path):
+    """A custom tool of a namespace is called by the name that the client declared."""
+    stage = await stage_of(kind)
+    check_tool_turn(stage, await stage.run(SOL, Scene([("exec", SCRIPT)]), PROMPT, tmp_path), token)
+
+
+@VIA
+@needs_codex
+async def test_codex_function_in_a_namespace(stage_of, kind, tmp_path):
+    """Codex knows a namespaced function again only by its two separate names."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(SOL, Scene([("list_agents", "")]), PROMPT, tmp_path)
+    (result,) = results(stage.model.turns[1].json)
+    assert "unsupported call" not in result, str(outcome)
+    assert "agents" in result
