@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tests.clients.upstreams import Kind
 from tests.streams import STREAM, WHOLE, Block, Call, Say, Think, Turn
-from tests.upstream import Reply, Request, reply_json, sse
+from tests.upstream import Delay, End, Reply, Request, reply_json, sse
 
 ANSWER = 'This is the whole answer: caf\u00e9 \u2713 \U0001f980, `a < b && c > "d"`, the end.'
 MARK = "caf\u00e9 \u2713 \U0001f980"
@@ -91,10 +91,15 @@ def as_text(value: Any) -> str:
 
 @dataclass(slots=True)
 class Scene:
-    """What the model does in one run. `calls` are (tool name, text) pairs; without any it just answers."""
+    """What the model does in one run. `calls` are (tool name, text) pairs; without any it just answers.
+
+    `busy` answers the first turn with a 429, `cut` breaks every stream off in its middle, and `early` ends it there
+    as if that were all.
+    """
 
     calls: list[tuple[str, str]] = field(default_factory=list)
     think: bool = False
+    fault: Literal["", "busy", "cut", "early"] = ""
 
     def blocks(self, body: dict[str, Any], tag: str) -> list[Block]:
         thought: list[Block] = [Think(THOUGHT, SEAL)] if self.think else []
@@ -147,10 +152,18 @@ class Model:
             return self._refuse(str(problem))
         if self.kind and (wrong := self.kind.refuse(body)):
             return self._refuse(wrong)
+        fault = self.scene.fault if request in self.turns else ""
+        if fault == "busy" and len(self.turns) == 1:
+            error = {"type": "rate_limit_error", "message": "scripted rate limit"}
+            return reply_json({"type": "error", "error": error}, 429, headers=[("retry-after", "1")])
         turn = Turn(blocks, model=body["model"], tag=tag)
         if not body.get("stream"):
             return reply_json(WHOLE[dialect](turn))
-        return sse(self.kind.dress(STREAM[dialect](turn)) if self.kind else STREAM[dialect](turn))
+        frames = self.kind.dress(STREAM[dialect](turn)) if self.kind else STREAM[dialect](turn)
+        if fault in ("cut", "early"):
+            end = [End.CLOSE] if fault == "cut" else []
+            return [*sse(frames[: len(frames) // 2]), Delay(0.05), *end]
+        return sse(frames)
 
     def _refuse(self, problem: str) -> Reply:
         """A 400, which ends every client's run; the test shows the reason."""

@@ -84,7 +84,7 @@ class Stage:
             await self._upstream.__aexit__(None, None, None)
             self._network.__exit__()
 
-    async def run(self, program: Program, scene: Scene, prompt: str, folder: Path) -> Outcome:
+    async def run(self, program: Program, scene: Scene, prompt: str, folder: Path, within_s: float = RUN_S) -> Outcome:
         """Play one scene with one client in an empty home and the workspace `folder/work`."""
         self.model.begin(scene)
         home, work = folder / "home", folder / "work"
@@ -97,7 +97,7 @@ class Stage:
         env = environment(home, folder / "tmp") | command.env
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             started = time.monotonic()
-            code = await run(argv, env, work, out, err)
+            code = await run(argv, env, work, out, err, within_s)
         seconds = time.monotonic() - started
         stdout, stderr = ((folder / name).read_text(errors="replace") for name in ("stdout", "stderr"))
         return Outcome(code, final_text(command, stdout), stdout, stderr, seconds)
@@ -139,13 +139,15 @@ class Stage:
         assert "Traceback" not in log, log[-3000:]
 
 
-async def run(argv: list[str], env: dict[str, str], cwd: Path, out: IO[bytes], err: IO[bytes]) -> int | None:
+async def run(
+    argv: list[str], env: dict[str, str], cwd: Path, out: IO[bytes], err: IO[bytes], within_s: float
+) -> int | None:
     """Run a command to its end or the deadline; nothing of its process group is left."""
     process = await asyncio.create_subprocess_exec(
         *argv, cwd=cwd, env=env, stdin=DEVNULL, stdout=out, stderr=err, start_new_session=True
     )
     try:
-        return await asyncio.wait_for(process.wait(), RUN_S)
+        return await asyncio.wait_for(process.wait(), within_s)
     except TimeoutError:
         return None
     finally:

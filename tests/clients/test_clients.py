@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.model import ANSWER, MARK, Scene, results
 from tests.clients.programs import PROGRAMS, missing
-from tests.clients.stage import CLIENT_KEY, Outcome
+from tests.clients.stage import CLIENT_KEY, RUN_S, Outcome
 from tests.clients.upstreams import KINDS
 
 DIALECTS = ("chat", "responses", "messages")  # upstream, with nothing odd about them
@@ -84,6 +84,29 @@ async def test_tool_turn_with_reasoning(stage_of, kind, program, token, tmp_path
     stage = await stage_of(kind)
     outcome = await stage.run(program, Scene([("shell", SHELL)], think=True), PROMPT, tmp_path)
     check_tool_turn(stage, outcome, token)
+
+
+@upstreams
+@programs
+async def test_rate_limit_is_waited_out(stage_of, kind, program, token, tmp_path):
+    """A 429 reaches the client with its Retry-After, and the client goes on when that is over."""
+    stage = await stage_of(kind)
+    outcome = await stage.run(program, Scene([("shell", SHELL)], fault="busy"), PROMPT, tmp_path)
+    assert f"It holds {token}." == outcome.text, str(outcome)
+    assert 3 == len(stage.model.turns)
+
+
+@pytest.mark.promise("S37")
+@pytest.mark.parametrize(("kind", "fault"), [("chat", "cut"), *((kind, "early") for kind in DIALECTS)])
+@programs
+async def test_broken_stream_is_no_success(stage_of, kind, fault, program, tmp_path):
+    """A stream that breaks off is never the whole answer to the user, nor a reason to ask without end."""
+    stage = await stage_of(kind)
+    patience_s = 12 if program.name == "opencode" else RUN_S  # it would go on for a minute, ever more slowly
+    outcome = await stage.run(program, Scene(fault=fault), PROMPT, tmp_path, patience_s)
+    assert outcome.code is not None or program.name == "opencode", str(outcome)
+    assert outcome.code != 0 or ANSWER == outcome.text, str(outcome)
+    assert 1 <= len(stage.model.turns) <= 20
 
 
 CODEX = PROGRAMS["codex"]
