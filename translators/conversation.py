@@ -152,6 +152,7 @@ class Tool(msgspec.Struct, frozen=True):
     deferred: bool = False
     hosted: bytes = b""
     at: str = ""
+    namespace_description: str = ""
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""The server: policy, state, command line. The only package that does I/O towards clients."""

@@ -1,0 +1,401 @@
+"""The HTTP surface: a table of routes, one handler around them, nothing served that the table does not list (S05).
+
+A low-level aiohttp server is used on purpose: routes are matched by exact path in our own table, so what is
+public is a property of the table, and the parser's error texts, which echo header lines, never reach a client.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from gateway import catalog
+from gateway.admission import Admission
+from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate
+from gateway.body import read_body
+from gateway.config import Config
+from gateway.downstream import error_response, id_headers
+from gateway.exchange import Exchange, unknown_model
+from gateway.models import permitted
+from gateway.problems import Problem
+from gateway.record import Record, outcome_of
+from gateway.runtime import PAIRS, Runtime
+from gateway.telemetry import Telemetry
+from translators.dialects import DIALECTS
+from translators.conversation import DialectName
+from translators.fault import Fault, Refused, broken
+from translators.messages.count import estimate
+from translators.pair import Asked
+
+__all__ = ["Gateway", "Server"]
+
+Access = Literal["public", "client", "admin"]
+Handler = Callable[["Gateway", "Inbound"], Awaitable[web.StreamResponse]]
+
+MAX_REQUEST_ID_CHARS = 128
+
+
+class Inbound(msgspec.Struct):
+    """One request on its way in: whose it is, what it is called, what is known of it so far."""
+
+    request: web.BaseRequest
+    dialect: DialectName
+    record: Record
+    tenant: Tenant
+    runtime: Runtime
+    rest: str = ""
+    """What follows the route's own path."""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """One entry of the table; `recorded` requests leave a summary record."""
+
+    handler: Handler
+    access: Access
+    dialect: DialectName = "chat"
+    recorded: bool = False
+
+
+class Gateway:
+    """The running gateway: the current Runtime, exchanges in flight, and the handler that aiohttp calls."""
+
+    def __init__(self, config: Config, telemetry: Telemetry) -> None:
+        self.telemetry = telemetry
+        self.runtime = Runtime(config)
+        self.admission = Admission()
+        self.exchanges: set[Exchange] = set()
+        self.draining = False
+        self.started = time.time()
+        self.reload_problems: tuple[Problem, ...] = ()
+        """What was wrong with the last configuration that was offered and refused."""
+        self.bound: tuple[str, ...] = ()
+        """Host names and addresses that we listen on, for the Host check."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request: check where it comes from and whose it is before anything else looks at it."""
+        began = monotonic()
+        runtime = self.runtime
+        path, route, rest = match(request)
+        named = DIALECTS[_dialect(path, route, request)]
+        record = Record(ts=_now(), request_id=_request_id(request), dialect=named.name)
+        fault: Fault | None = self._origin_fault(request, runtime.config)
+        tenant: Tenant | Fault | None = None
+        if fault is None and (route is None or route.access != "public"):
+            tenant = authenticate(request.headers, runtime.config.clients)
+            fault = tenant if isinstance(tenant, Fault) else None
+        if fault is None and route is None:
+            fault = _no_route(request)
+        if fault is not None or route is None:
+            return self._refused(named.name, fault or _no_route(request), record, began, route)
+        who = tenant if isinstance(tenant, Tenant) else Tenant("")
+        record.client = who.name or None
+        inbound = Inbound(request, named.name, record, who, runtime, rest)
+        if not route.recorded:
+            return await self._plain(route, inbound)
+        return await self._recorded(route, inbound, began)
+
+    def _origin_fault(self, request: web.BaseRequest, config: Config) -> Fault | None:
+        """Refuse foreign Host and Origin headers: a web page must not drive a local gateway (S13)."""
+        local = request.transport.get_extra_info("sockname") if request.transport is not None else None
+        bound = (*self.bound, str(local[0])) if local else self.bound
+        allowed = config.server.allowed_hosts
+        host = request.headers.get("host", "")
+        if not allowed_host(host, bound=bound, allowed=allowed):
+            message = "this Host is not served here; the operator can add it to server.allowed_hosts"
+            return Fault(kind="permission", message=message, cause="client")
+        origin = request.headers.get("origin")
+        if origin is not None and not allowed_origin(origin, bound=bound, allowed=allowed):
+            message = "web pages of this Origin may not use the gateway"
+            return Fault(kind="permission", message=message, cause="client")
+        return None
+
+    def _refused(
+        self, dialect: DialectName, fault: Fault, record: Record, began: float, route: Route | None
+    ) -> web.Response:
+        response = error_response(DIALECTS[dialect], fault, record.request_id)
+        if fault.status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        record.outcome, record.error_kind = "client_error", fault.kind
+        self._summary(record, fault.status, began)
+        return response
+
+    async def _plain(self, route: Route, inbound: Inbound) -> web.StreamResponse:
+        try:
+            response = await route.handler(self, inbound)
+        except Refused as refused:
+            response = error_response(DIALECTS[inbound.dialect], refused.fault, inbound.record.request_id)
+        except Exception as error:
+            response = self._crashed(error, inbound)
+        if not response.prepared:
+            response.headers.update(id_headers(DIALECTS[inbound.dialect], inbound.record.request_id))
+        return response
+
+    async def _recorded(self, route: Route, inbound: Inbound, began: float) -> web.StreamResponse:
+        """Run a generation request; whatever happens, exactly one record is written (promise 8)."""
+        record = inbound.record
+        status: int | None = None
+        inbound.runtime.running += 1
+        try:
+            response = await self._plain(route, inbound)
+            status = response.status
+            return response
+        except asyncio.CancelledError:
+            record.outcome = record.outcome or "client_disconnected"
+            raise
+        except ConnectionError:
+            record.outcome = record.outcome or "client_disconnected"
+            raise
+        finally:
+            self._summary(record, status, began)
+            await self._left(inbound.runtime)
+
+    async def _left(self, runtime: Runtime) -> None:
+        """Close a Runtime that a reload replaced once its last request is over."""
+        runtime.running -= 1
+        if runtime.running == 0 and runtime.retired.is_set():
+            await runtime.close()
+
+    def _summary(self, record: Record, status: int | None, began: float) -> None:
+        record.status = record.status or status
+        record.duration_ms = round((monotonic() - began) * 1000, 2)
+        if record.outcome is None:
+            record.outcome = "client_error" if status is not None and status >= 400 else "complete"
+        self.telemetry.summary(record)
+
+    def _crashed(self, error: Exception, inbound: Inbound) -> web.Response:
+        """Answer for a bug of ours: the log gets type and place, the client neither (S02)."""
+        if isinstance(error, ConnectionError):
+            raise error
+        self.telemetry.log.error("crash", request_id=inbound.record.request_id, exc_info=error)
+        fault = Fault(kind="api", status=500, message="the gateway failed; its log has the request id", cause="gateway")
+        inbound.record.outcome, inbound.record.error_kind = outcome_of(fault, None), fault.kind
+        return error_response(DIALECTS[inbound.dialect], fault, inbound.record.request_id)
+
+    def reload(self, config: Config) -> None:
+        """Swap in a new configuration; running requests end on the old one (S39)."""
+        old = self.runtime
+        self.runtime = Runtime(config, old)
+        self.reload_problems = ()
+        old.retired.set()
+        if old.running == 0:
+            asyncio.get_running_loop().create_task(old.close())
+
+    async def drain(self, wait_s: float) -> None:
+        """Let running exchanges end; after `wait_s` seconds give those left their protocol's error form (S38)."""
+        self.draining = True
+        deadline = monotonic() + wait_s
+        while self.exchanges and monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        fault = Fault(kind="overloaded", message="the gateway is shutting down", cause="shutdown", retry_after_s=5)
+        for exchange in list(self.exchanges):
+            exchange.stop(fault)
+        deadline = monotonic() + 2.0
+        while self.exchanges and monotonic() < deadline:
+            await asyncio.sleep(0.02)
+
+    async def close(self) -> None:
+        """Release the upstream connections."""
+        await self.runtime.close()
+
+
+class _Connection(RequestHandler):
+    """aiohttp's connection handler, save that its error replies say nothing of what was sent (S01)."""
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Return a plain error without the parser's text, which echoes header lines."""
+        text = "bad request\n" if status < 500 else "the gateway failed\n"
+        response = web.Response(status=status, text=text)
+        response.force_close()
+        return response
+
+
+class Server(web.Server):
+    """aiohttp's server with our connection handler."""
+
+    def __call__(self) -> RequestHandler:
+        """Return the handler of a new connection."""
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+# ---------------------------------------------------------------------- handlers
+
+
+async def generate(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """POST of a generation request in the dialect that the path names."""
+    if (fault := _not_json(inbound.request)) is not None:
+        return _fault(inbound, fault)
+    if gateway.draining:
+        fault = Fault(kind="overloaded", message="the gateway is shutting down", cause="shutdown", retry_after_s=5)
+        return _fault(inbound, fault)
+    refused = gateway.admission.enter(inbound.tenant, monotonic(), time.time())
+    if refused is not None:
+        return _fault(inbound, refused)
+    record = inbound.record
+    exchange = Exchange(
+        inbound.runtime, inbound.request, DIALECTS[inbound.dialect], inbound.tenant, record, int(time.time())
+    )
+    gateway.exchanges.add(exchange)
+    try:
+        return await exchange.run()
+    finally:
+        gateway.exchanges.discard(exchange)
+        exchange.finish()
+        tokens = (record.input_tokens or 0) + (record.output_tokens or 0)
+        gateway.admission.leave(inbound.tenant, tokens, time.time())
+
+
+async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """POST /v1/messages/count_tokens: an honest local estimate over the request as it would be rendered."""
+    body = await read_body(inbound.request, inbound.runtime.config.server.max_request_bytes)
+    if isinstance(body, Fault):
+        return _fault(inbound, body)
+    dialect = DIALECTS[inbound.dialect]
+    peek = dialect.peek(body)
+    resolved = inbound.runtime.resolve(peek.model)
+    if resolved is None or not permitted(inbound.tenant.models, peek.model):
+        return _fault(inbound, unknown_model(peek.model))
+    route = resolved.routes[0]
+    provider = inbound.runtime.upstreams[route.provider].provider
+    target = inbound.runtime.target(resolved, provider, route.model or peek.model)
+    asked = Asked(alias=peek.model, native=False)
+    # count_tokens bodies have no max_tokens, which a generation request must have.
+    prepared = PAIRS["messages", provider.dialect].request(_countable(body), peek, target, asked)
+    if isinstance(prepared, Fault):
+        return _fault(inbound, prepared)
+    answer = msgspec.json.encode({"input_tokens": estimate(prepared.body)})
+    return web.Response(
+        body=answer, content_type="application/json", headers={"x-dragoman-token-count": "estimate"}
+    )
+
+
+def _countable(body: bytes) -> bytes:
+    members: dict[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    members.setdefault("max_tokens", msgspec.Raw(b"1024"))
+    return msgspec.json.encode(members)
+
+
+async def models(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """GET /v1/models and /v1/models/{id}."""
+    request, config = inbound.request, inbound.runtime.config
+    if not inbound.rest:
+        return _json(catalog.listing(config, inbound.tenant, request.headers, request.query))
+    entry = catalog.find(config, inbound.tenant, request.headers, inbound.rest)
+    return _fault(inbound, unknown_model(inbound.rest)) if entry is None else _json(entry)
+
+
+async def upgrade(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """GET /v1/responses: no WebSocket here yet, in the words that make Codex fall back to POST at once."""
+    message = "WebSocket is not served here; use POST /v1/responses"
+    return _fault(inbound, Fault(kind="invalid_request", status=426, message=message, cause="client"))
+
+
+async def live(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """GET /livez: the process answers."""
+    return web.Response(text="ok\n")
+
+
+async def ready(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """GET /readyz: 503 while draining or when no route can serve."""
+    if gateway.draining:
+        return web.Response(status=503, text="draining\n")
+    if not inbound.runtime.ready():
+        return web.Response(status=503, text="no key can serve\n")
+    return web.Response(text="ready\n")
+
+
+async def root(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
+    """GET or HEAD /: something cheap for clients that probe the address."""
+    return web.Response(text="Dragoman is running. GET /v1/models lists the models.\n")
+
+
+def _table() -> dict[tuple[str, str], Route]:
+    table: dict[tuple[str, str], Route] = {
+        ("GET", "/"): Route(root, "public"),
+        ("HEAD", "/"): Route(root, "public"),
+        ("GET", "/livez"): Route(live, "public"),
+        ("HEAD", "/livez"): Route(live, "public"),
+        ("GET", "/readyz"): Route(ready, "public"),
+        ("HEAD", "/readyz"): Route(ready, "public"),
+    }
+    served = {
+        ("POST", "/chat/completions"): Route(generate, "client", "chat", recorded=True),
+        ("POST", "/responses"): Route(generate, "client", "responses", recorded=True),
+        ("GET", "/responses"): Route(upgrade, "client", "responses", recorded=True),
+        ("POST", "/messages"): Route(generate, "client", "messages", recorded=True),
+        ("POST", "/messages/count_tokens"): Route(count_tokens, "client", "messages"),
+        ("GET", "/models"): Route(models, "client"),
+    }
+    for (method, path), route in served.items():
+        table[method, path] = table[method, f"/v1{path}"] = route
+    return table
+
+
+ROUTES = _table()
+"""Every route by method and exact path; those of /v1 answer without the prefix too."""
+
+
+def match(request: web.BaseRequest) -> tuple[str, Route | None, str]:
+    """Return (path, route, rest) for a request; only `/v1/models/{id}` has a rest."""
+    path = request.path
+    route = ROUTES.get((request.method, path))
+    if route is None and request.method == "GET":
+        for prefix in ("/v1/models/", "/models/"):
+            if path.startswith(prefix) and len(path) > len(prefix):
+                return path, ROUTES["GET", "/v1/models"], path[len(prefix) :]
+    return path, route, ""
+
+
+def _dialect(path: str, route: Route | None, request: web.BaseRequest) -> DialectName:
+    """Return the dialect whose error envelope a request gets."""
+    if route is not None and route.handler is not models and route.access == "client":
+        return route.dialect
+    anthropic = "anthropic-version" in request.headers or "/messages" in path
+    return "messages" if anthropic else "responses" if "/responses" in path else "chat"
+
+
+def _no_route(request: web.BaseRequest) -> Fault:
+    known = sorted({method for method, path in ROUTES if path == request.path})
+    if known:
+        message = f"{request.method} is not served at this path; use {', '.join(known)}"
+        return Fault(kind="invalid_request", status=405, message=message, cause="client")
+    served = "/v1/messages, /v1/responses, /v1/chat/completions and /v1/models"
+    return Fault(kind="not_found", message=f"no such path; this gateway serves {served}", cause="client")
+
+
+def _not_json(request: web.BaseRequest) -> Fault | None:
+    """Refuse bodies that a web page can send without asking (S13)."""
+    kind = request.content_type
+    if kind == "application/json" or kind.endswith("+json"):
+        return None
+    message = f"content-type {kind[:60]!r} is not accepted; send application/json"
+    return Fault(kind="unsupported_media", message=message, cause="client")
+
+
+def _request_id(request: web.BaseRequest) -> str:
+    given = request.headers.get("x-request-id", "")
+    if 0 < len(given) <= MAX_REQUEST_ID_CHARS and given.isascii() and given.isprintable():
+        return given
+    return secrets.token_hex(12)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fault(inbound: Inbound, fault: Fault) -> web.Response:
+    record = inbound.record
+    record.outcome, record.error_kind = record.outcome or outcome_of(fault, None), fault.kind
+    return error_response(DIALECTS[inbound.dialect], fault, record.request_id)
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,88 @@
+"""The client's side of an exchange: status and headers sent once, bytes written in order, nothing after the end."""
+
+from time import monotonic
+
+from aiohttp import web
+
+from translators.dialect import Dialect
+from translators.fault import Fault
+
+__all__ = ["Downstream", "error_response"]
+
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # reverse proxies would hold events back
+}
+
+
+def id_headers(dialect: Dialect | None, request_id: str) -> dict[str, str]:
+    """Return the headers that name the request; Messages clients look for `request-id`."""
+    headers = {"x-request-id": request_id}
+    if dialect is not None and dialect.name == "messages":
+        headers["request-id"] = request_id
+    return headers
+
+
+def error_response(dialect: Dialect, fault: Fault, request_id: str) -> web.Response:
+    """Return a Fault as a whole HTTP reply in the dialect's envelope."""
+    headers = id_headers(dialect, request_id)
+    if fault.retry_after_s is not None and fault.kind in ("rate_limited", "overloaded"):
+        headers["retry-after"] = str(max(1, round(fault.retry_after_s)))
+    return web.Response(
+        status=fault.status, body=dialect.envelope(fault, request_id), content_type="application/json", headers=headers
+    )
+
+
+class Downstream:
+    """Write one client's reply. `started` is true once status and headers are out."""
+
+    def __init__(self, request: web.BaseRequest, dialect: Dialect, request_id: str) -> None:
+        self.request = request
+        self.dialect = dialect
+        self.request_id = request_id
+        self.started = False
+        self.notes = 0
+        self.last_write = monotonic()
+        self.writing_since: float | None = None
+        self.first_write: float | None = None
+        self._response: web.StreamResponse | None = None
+
+    async def write(self, data: bytes) -> None:
+        """Send stream bytes, headers first; waits while the client does not read (S23)."""
+        if self._response is None:
+            self._response = await self._begin()
+        self.writing_since = monotonic()
+        try:
+            await self._response.write(data)
+        finally:
+            self.last_write, self.writing_since = monotonic(), None
+            self.first_write = self.first_write or self.last_write
+
+    async def _begin(self) -> web.StreamResponse:
+        self.started = True
+        headers = STREAM_HEADERS | id_headers(self.dialect, self.request_id)
+        if self.notes:
+            headers["x-dragoman-notes"] = str(self.notes)
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(self.request)
+        return response
+
+    async def end(self) -> web.StreamResponse:
+        """Close a stream that was begun."""
+        assert self._response is not None
+        await self._response.write_eof()
+        return self._response
+
+    def whole(self, body: bytes) -> web.Response:
+        """Return a whole JSON answer as the reply."""
+        headers = id_headers(self.dialect, self.request_id)
+        if self.notes:
+            headers["x-dragoman-notes"] = str(self.notes)
+        self.started = True
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    def abort(self) -> None:
+        """Drop the client's connection at once."""
+        if self.request.transport is not None:
+            self.request.transport.abort()

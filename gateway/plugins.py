@@ -1,0 +1,45 @@
+"""What the configuration reader has to know of plugins: which exist, and which keys of their own they take."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gateway.config import Config, Provider
+from gateway.problems import Problem
+from providers.registry import entries, load
+
+__all__ = ["names", "options_type", "requirements"]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all installed plugins; imports none."""
+    return tuple(sorted(entries()))
+
+
+def options_type(plugin: str) -> type[msgspec.Struct] | None:
+    """Return the Struct of a plugin's own config keys, None when it has none or cannot be imported."""
+    if plugin not in entries():
+        return None
+    return load(plugin).options
+
+
+def requirements(config: Config) -> list[Problem]:
+    """Return what configured providers lack that their plugins need: an address, keys, a dialect they speak."""
+    return [problem for table in config.providers.values() for problem in _lacks(table, str(config.path or "config"))]
+
+
+def _lacks(table: Provider, file: str) -> Iterator[Problem]:
+    at = f"providers.{table.name}"
+    try:
+        plugin = load(table.plugin)
+    except Exception as error:  # a third party's module may fail in any way; the operator has to see which
+        yield Problem(file, 0, f"{at}.plugin", f"plugin {table.plugin!r} does not load: {type(error).__name__}: {error}")
+        return
+    if not (table.base_url or plugin.base_url):
+        yield Problem(file, 0, f"{at}.base_url", "is missing", 'add base_url = "https://HOST/v1"')
+    if plugin.needs_keys and not (table.keys or table.credentials):
+        mend = f'add keys = [ {{ name = "main", value = {{ env = "{table.name.upper()}_API_KEY" }} }} ]'
+        yield Problem(file, 0, f"{at}.keys", "is missing", mend)
+    if table.dialect and table.dialect not in plugin.dialects:
+        spoken = ", ".join(plugin.dialects)
+        yield Problem(file, 0, f"{at}.dialect", f"plugin {table.plugin!r} does not speak {table.dialect!r}", f"use {spoken}")

@@ -1,0 +1,133 @@
+"""Everything that one configuration stands for, built whole and swapped whole (S39).
+
+A Runtime is made from a Config and never changes; a reload makes a new one, which takes cooldowns over by key
+name. Requests keep the Runtime that they began with.
+"""
+
+import asyncio
+import secrets
+import time
+from typing import Any
+
+import msgspec
+
+from gateway.affinity import Affinity
+from gateway.config import Config, Model, Provider as ProviderTable
+from gateway.keypool import Pool
+from gateway.models import Resolved, resolve
+from gateway.scrub import Scrubber
+from gateway.watch import Timeouts
+from providers.api import Provider, Setup
+from providers.registry import load
+from providers.transport import new_session
+from translators.dialect import Target
+from translators.dialects import DIALECTS
+from translators.pair import Pair
+from translators.traits import Traits
+
+__all__ = ["PAIRS", "Runtime", "Upstreams"]
+
+PAIRS = {(client, up): Pair(DIALECTS[client], DIALECTS[up]) for client in DIALECTS for up in DIALECTS}
+TARGETS_KEPT = 4096
+
+
+class Upstreams(msgspec.Struct):
+    """One provider with its pool, its sessions' keys and its timers."""
+
+    provider: Provider
+    pool: Pool
+    affinity: Affinity
+    timeouts: Timeouts
+
+
+class Runtime:
+    """Providers, pools, routes and secrets of one configuration."""
+
+    def __init__(self, config: Config, previous: "Runtime | None" = None) -> None:
+        self.config = config
+        self.scrub = Scrubber(config.secrets)
+        self.pepper: bytes = previous.pepper if previous else secrets.token_bytes(32)
+        self.upstreams = {name: self._upstreams(table, previous) for name, table in config.providers.items()}
+        self._targets: dict[tuple[str, str, str], Target] = {}
+        self.running = 0
+        self.retired = asyncio.Event()
+        """Set once a newer Runtime took over; the last request to leave then closes the providers."""
+
+    def _upstreams(self, table: ProviderTable, previous: "Runtime | None") -> Upstreams:
+        provider = build_provider(table)
+        pool = Pool(
+            provider.key_names,
+            strategy=table.pool.strategy,
+            fallback_cooldown_s=table.pool.fallback_cooldown_s,
+            retire_rejected=table.pool.retire_rejected,
+            max_in_flight=min((key.max_in_flight for key in table.keys if key.max_in_flight), default=0),
+        )
+        before = previous.upstreams.get(table.name) if previous else None
+        if before is not None:
+            now, wall = time.monotonic(), time.time()
+            pool.restore(before.pool.export(now, wall), now, wall)
+        limits = table.timeouts
+        timeouts = Timeouts(limits.first_event_s, limits.first_meaning_s, limits.idle_s, limits.meaning_idle_s)
+        return Upstreams(provider, pool, before.affinity if before else Affinity(), timeouts)
+
+    def resolve(self, name: str) -> Resolved | None:
+        """Return the routes of a model name that a client sent."""
+        return resolve(self.config.models, name)
+
+    def target(self, resolved: Resolved, provider: Provider, model: str) -> Target:
+        """Return what a request for this route is written for."""
+        key = (resolved.pattern, provider.name, model)
+        found = self._targets.get(key)
+        if found is None:
+            if len(self._targets) >= TARGETS_KEPT:
+                self._targets.clear()
+            found = self._targets[key] = _target(resolved.settings, provider, model)
+        return found
+
+    def ready(self) -> bool:
+        """Tell whether at least one route has a key that could serve now."""
+        now = time.monotonic()
+        return any(
+            any(key.phase in ("healthy", "half-open", "probing") for key in up.pool.snapshot(now, now).keys)
+            for up in self.upstreams.values()
+        )
+
+    async def close(self) -> None:
+        """Release all connections."""
+        for upstreams in self.upstreams.values():
+            await upstreams.provider.close()
+
+
+def _target(settings: Model, provider: Provider, model: str) -> Target:
+    traits = provider.traits(model)
+    if settings.traits:
+        traits = msgspec.convert(msgspec.structs.asdict(traits) | settings.traits, Traits)
+    return Target(
+        model=model,
+        traits=traits,
+        origin=provider.origin(model),
+        strict=settings.translation == "strict",
+        default_effort=settings.default_effort,
+        max_output_tokens=settings.max_output_tokens,
+    )
+
+
+def build_provider(table: ProviderTable) -> Provider:
+    """Return the provider of one config table; only its plugin is imported (S44)."""
+    plugin = load(table.plugin)
+    options: Any = None
+    if plugin.options is not None:
+        options = msgspec.convert(table.options, plugin.options)
+    setup = Setup(
+        name=table.name,
+        base_url=table.base_url or plugin.base_url,
+        dialect=table.dialect or plugin.dialects[0],
+        keys={key.name: key.value for key in table.keys},
+        session=new_session,
+        headers=table.headers,
+        credentials={credential.name: credential.file or "" for credential in table.credentials},
+        options=options,
+        connect_s=table.timeouts.connect_s,
+        trust_env=table.trust_env,
+    )
+    return plugin.build(setup)

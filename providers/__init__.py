@@ -1,0 +1,1 @@
+"""Upstreams: transports, credentials and judgement. Plugins import `providers.api` and `translators` only."""

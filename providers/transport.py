@@ -1,0 +1,111 @@
+"""The only factory of HTTP client sessions, and the reply that all HTTP providers return.
+
+Measured reasons for each setting are in docs/architecture.md: no total timeout, no connector limit, no
+cookies across tenants, no redirects (they keep custom auth headers), no proxy environment unless configured.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+
+import aiohttp
+from yarl import URL
+
+from providers.api import Unreachable
+from translators.fault import Fault, broken
+
+__all__ = ["ERRORS", "Reply", "new_session", "send"]
+
+END_WAIT_S = 0.05
+ERRORS = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
+"""What a broken connection raises while a body is read."""
+
+
+def new_session(*, connect_s: float, trust_env: bool) -> aiohttp.ClientSession:
+    """Return a session with explicit limits; `connect_s` bounds name look-up, TCP and TLS together."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, ttl_dns_cache=60, keepalive_timeout=30),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s, connect=connect_s, sock_read=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        trust_env=trust_env,
+        # A line or header of the upstream may be long; bodies have limits of their own.
+        max_line_size=64 * 1024,
+        max_field_size=64 * 1024,
+        read_bufsize=256 * 1024,
+    )
+
+
+class Reply:
+    """An aiohttp client response as an Upstream."""
+
+    __slots__ = ("_response", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers  # case-insensitive
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, decompressed."""
+        return self._response.content.iter_any()
+
+    async def read(self, limit: int) -> bytes:
+        """Return at most `limit` bytes of the body."""
+        parts: list[bytes] = []
+        left = limit
+        async for chunk in self._response.content.iter_any():
+            parts.append(chunk[:left])
+            left -= len(parts[-1])
+            if left <= 0:
+                break
+        return b"".join(parts)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._response.close()
+
+    async def release(self) -> None:
+        """Give the connection back, waiting a moment for the end of a body whose terminal has been read."""
+        content = self._response.content
+        if not content.at_eof():
+            try:
+                async with asyncio.timeout(END_WAIT_S):
+                    while await content.readany():
+                        pass
+            except (*ERRORS, TimeoutError):
+                self._response.close()
+        self._response.release()
+
+
+async def send(session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes) -> Reply:
+    """POST a body and return the reply once its headers are in; raises Unreachable for every transport error."""
+    try:
+        return Reply(await session.post(url, data=body, headers=headers, allow_redirects=False))
+    except ERRORS as error:
+        raise Unreachable(explain(error)) from None
+    except TimeoutError:
+        raise Unreachable(timed_out("the upstream did not accept a connection in time")) from None
+
+
+def timed_out(message: str) -> Fault:
+    """Return the Fault of a wait that was too long (504)."""
+    return Fault(kind="timeout", message=message, cause="stall")
+
+
+def explain(error: Exception) -> Fault:
+    """Say in our own words why a connection failed: exception texts contain addresses and headers (S02)."""
+    if isinstance(error, TimeoutError):
+        return timed_out("the upstream did not accept a connection in time")
+    if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(
+        getattr(error, "os_error", None), socket.gaierror
+    ):
+        return broken("the upstream's name cannot be resolved", cause="upstream")
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return broken("no secure connection to the upstream", cause="upstream")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return broken("the upstream refuses connections", cause="upstream")
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | ConnectionResetError):
+        return broken("the upstream broke the connection", cause="eof")
+    return broken("the upstream's reply is not valid HTTP", cause="protocol")
