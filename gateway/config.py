@@ -41,7 +41,7 @@ Name = Annotated[
     ),
 ]
 """Of a client, provider, key or credential: it appears in logs and metrics labels, so it is short and plain."""
-Filled = Annotated[str, Meta(max_length=256, pattern=r"^\S+\Z", description="a text without spaces, and not empty")]
+Filled = Annotated[str, Meta(max_length=256, pattern=r"^\S+\Z", description="a string without spaces, and not empty")]
 Alias = Annotated[
     str,
     Meta(

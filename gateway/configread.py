@@ -26,7 +26,7 @@ _WORDS = {
     "float": "a number",
     "int": "an integer",
     "object": "a table",
-    "str": "a text",
+    "str": "a string",
 }
 _PLACEHOLDERS = frozenset({"changeme", "change-me", "replace-me", "your-api-key", "your-key-here", "..."})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|[a-z_]{1,64}")

@@ -183,7 +183,7 @@ def _plugin(reader: Reader, at: Place, name: str, table: Mapping[str, Any], know
 def _base_url(reader: Reader, at: Place, table: Mapping[str, Any], read: Mapping[str, Any]) -> str | None:
     value = table["base_url"]
     if not isinstance(value, str):
-        reader.flaw(at, "must be a text", 'for example base_url = "https://HOST/v1"')
+        reader.flaw(at, "must be a string", 'for example base_url = "https://HOST/v1"')
         return None
     found = base_url(value, allow_http=read.get("allow_http", False))
     if isinstance(found, Unfit):
@@ -201,7 +201,7 @@ def _headers(reader: Reader, at: Place, value: object) -> dict[str, str]:
         if owned(name):
             reader.flaw(place, "is a header that only the gateway sets", "remove it; upstream keys go into keys")
         elif not isinstance(text, str) or not usable_value(text):
-            reader.flaw(place, "must be a text of printable ASCII")
+            reader.flaw(place, "must be a string of printable ASCII")
         elif name.lower() in made:
             reader.flaw(place, "is set twice in different case", "keep one of the two")
         else:

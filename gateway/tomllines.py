@@ -130,7 +130,7 @@ def _syntax(error: Exception, text: str) -> Flaw:
     found = _AT_LINE.search(message)
     line = int(found[1]) if found else count
     what = _AT_END.sub("", _AT_LINE.sub("", message))
-    return Flaw(line, "", f"is not valid TOML: {what}", "quote texts, and write one key = value a line")
+    return Flaw(line, "", f"is not valid TOML: {what}", "quote strings, and write one key = value a line")
 
 
 def _without(text: str, lines: Lines) -> str:
@@ -231,10 +231,9 @@ class _Scanner:
             self._skip_rest()
             return
         self._at += 1
+        self._lines.note(place, first)
         last = self._value(place)
-        if self._muted:
-            self._lines.note(place, first)
-        else:
+        if not self._muted:
             self._lines.define(Entry(place, first, last, loose))
 
     def _value(self, place: Place) -> int:
