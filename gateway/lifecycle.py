@@ -20,7 +20,7 @@ from gateway.config import Config, is_loopback
 from gateway.configfile import load
 from gateway.plugins import options_type, requirements
 from gateway.problems import Problem
-from gateway.telemetry import Telemetry, quiet_libraries
+from gateway.telemetry import Telemetry, place_of, quiet_libraries
 
 __all__ = ["Listening", "listen", "serve"]
 
@@ -163,8 +163,8 @@ class Reloads:
                     self._gateway.reload(config)
                     log.info("reloaded", file=str(self._path))
                 return
-        except Exception as error:  # whatever a half-written file provokes, the old configuration stays
-            log.error("reload_failed", file=str(self._path), exc_info=error)
+        except Exception as error:  # noqa: BLE001  whatever a half-written file provokes, the old configuration stays
+            log.error("reload_failed", file=str(self._path), at=place_of(error))  # noqa: TRY400  texts may hold secrets
             return
         self._gateway.reload_problems = tuple(config)
         for problem in config:

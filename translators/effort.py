@@ -58,8 +58,10 @@ def budget_for(effort: str, max_tokens: int) -> int | None:
 def shown(thinking: Thinking, *, chat_client: bool, setting: str) -> bool:
     """Tell whether the client gets reasoning text: route setting `requested`, `always` or `never`.
 
-    Explicitly disabled thinking is never shown; a Chat client has no way to ask and always gets it.
+    Explicitly disabled thinking is never shown; a Chat client has no way to ask and always gets it. A client
+    that says nothing about reasoning gets what the model volunteers; one that asks for it without its text
+    (display omitted, no summary) does not.
     """
     if setting == "never" or effort_of(thinking) == "none":
         return False
-    return setting == "always" or chat_client or bool(thinking.visible)
+    return setting == "always" or chat_client or thinking.visible is not False

@@ -60,6 +60,7 @@ class Prepared(msgspec.Struct):
     notes: Notes
     shown: bool = True
     carried: bool = True
+    bare: bool = True
     conversation: Conversation | None = None
     clean: Callable[[str], str] = str
 
@@ -149,6 +150,9 @@ class Pair:
             notes=notes,
             shown=shown(controls.thinking, chat_client=self.client.name == "chat", setting=setting),
             carried=controls.thinking.mode != "disabled",
+            # A Messages client that never spoke of thinking expects no block that is empty to read (E14 is for those
+            # that did).
+            bare=self.client.name != "messages" or controls.thinking.mode is not None,
             conversation=conversation,
             clean=asked.clean,
         )
@@ -205,7 +209,9 @@ class TranslatedStream:
         self._observe = observe
         self._splitter = Splitter(limit)
         self._decoder = pair.upstream.decoder(prepared.source)
-        self._sequencer = Sequencer(prepared.notes, shown=prepared.shown, carried=prepared.carried, budget=budget)
+        self._sequencer = Sequencer(
+            prepared.notes, shown=prepared.shown, carried=prepared.carried, bare=prepared.bare, budget=budget
+        )
         self._encoder = pair.client.encoder(prepared.reply)
         self._fold = None if prepared.stream else Fold()
         self._start: Start | None = None
@@ -265,10 +271,11 @@ class TranslatedStream:
     def take(self, events: Iterable[Event]) -> bytes:
         """Return the client's bytes for decoder events."""
         out: list[bytes] = []
-        for event in events:
-            self.tally.count(event)
-            if type(event) is BlockStart and event.kind == "tool":
-                event = self._toolbox.restore(event)
+        for decoded in events:
+            self.tally.count(decoded)
+            event = decoded
+            if type(decoded) is BlockStart and decoded.kind == "tool":
+                event = self._toolbox.restore(decoded)
             if self._observe is not None:
                 self._observe(event)
             for ordered in self._sequencer.push(event):

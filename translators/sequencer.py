@@ -8,7 +8,7 @@ from collections import deque
 
 import msgspec
 
-from translators.events import BlockEnd, BlockStart, Delta, Event, Failed, Finish, Mark, Start, Stop, Usage
+from translators.events import BlockEnd, BlockStart, Delta, Event, Failed, Finish, Mark, Stop
 from translators.fault import Fault, broken
 from translators.jsonio import is_object
 from translators.notes import Notes
@@ -39,12 +39,18 @@ class _Pending:
 
 
 class Sequencer:
-    """Take decoder events, give back encoder events. `shown` false keeps reasoning text (not its state) back."""
+    """Take decoder events, give back encoder events. `shown` false keeps reasoning text (not its state) back.
 
-    def __init__(self, notes: Notes, *, shown: bool = True, carried: bool = True, budget: Budget = Budget()) -> None:
+    `carried` false drops opaque state; `bare` false drops reasoning blocks that have state but no text.
+    """
+
+    def __init__(
+        self, notes: Notes, *, shown: bool = True, carried: bool = True, bare: bool = True, budget: Budget = Budget()
+    ) -> None:
         self._notes = notes
         self._shown = shown
         self._carried = carried
+        self._bare = bare
         self._budget = budget
         self._left = budget.events
         self._pending: dict[int, _Pending] = {}
@@ -176,7 +182,8 @@ class Sequencer:
                 return False
         if any(type(event) is Delta for event in pending.events):
             return True
-        return pending.closed is not None and any(type(event) is Mark for event in pending.events)
+        bare = self._bare or pending.start.kind != "reasoning"
+        return bare and pending.closed is not None and any(type(event) is Mark for event in pending.events)
 
     def _discard(self, pending: _Pending, kind: type[Delta] | type[Mark]) -> None:
         dropped = [event for event in pending.events if type(event) is kind]

@@ -123,7 +123,7 @@ def _thinking(wish: wire.ReasoningWish | None) -> Thinking:
     summary = wish.summary or wish.generate_summary
     if summary == "none":
         summary = None
-    return Thinking(effort=wish.effort, visible=True if summary else None, summary=summary)
+    return Thinking(effort=wish.effort, visible=summary is not None, summary=summary)
 
 
 def _schema(wish: wire.TextWish | None) -> Schema | None:
