@@ -34,8 +34,16 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accepts parallel_tool_calls."""
     reasoning_replay: bool = False
     """Wants reasoning_content of earlier assistant turns back (Chat)."""
+    history_reasoning: bool = True
+    """Of all turns; false: only of the present tool loop, what was thought before costs tokens in vain."""
     efforts: tuple[str, ...] = ("none", "low", "medium", "high")
     """Levels of reasoning effort it knows; empty: the field is never sent."""
+    effort_names: tuple[tuple[str, str], ...] = ()
+    """(wished, sent) where the nearest level would be the wrong one."""
+    default_effort: str | None = None
+    """Sent when neither client nor route names an effort; None sends none."""
+    low_budget_tokens: int = 0
+    """A thinking budget below this is effort low."""
     thinking: Literal["adaptive", "manual", "none"] = "adaptive"
     """How a Messages model takes reasoning: effort, a token budget, or not at all."""
     can_disable_thinking: bool = True
@@ -47,10 +55,22 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sent where the protocol requires a limit and the client gave none (Messages)."""
     max_output_cap: int | None = None
     """Larger wishes are lowered to this."""
+    always_limit: bool = False
+    """Send the cap as the limit also when the client gave none."""
+    context_guard: int | None = None
+    """Context window in tokens: a prompt that leaves no room in it is refused here, little room lowers the limit."""
+    canonical_arguments: bool = False
+    """Rewrite the arguments of earlier tool calls with sorted keys, for the upstream's prompt cache."""
+    explicit_stream: bool = False
+    """Say `stream: false` to a Chat upstream, for one that takes silence for true."""
+    always_stream: bool = False
+    """Ask a Chat upstream for a stream also when the client wants none."""
     tool_name_limit: int = 64
     stop_limit: int = 4
     cache_key: bool = False
     """Chat accepts prompt_cache_key and the other OpenAI-only advisory fields."""
+    prompt_cache_key: bool = False
+    """Chat accepts prompt_cache_key, though not the others."""
     image_input: bool = True
 
 
@@ -62,20 +82,34 @@ _OPENAI = Traits(
 )
 _CLAUDE = Traits(efforts=("low", "medium", "high", "xhigh", "max"), tool_name_limit=128, mid_system=True)
 
+# Its chat template takes silence for effort max, knows the three levels, and low does not switch reasoning off.
+# It drops the reasoning of earlier human turns by itself (spec/cline.md 9).
+_GLM = Traits(
+    reasoning_replay=True,
+    history_reasoning=False,
+    efforts=("low", "high", "max"),
+    effort_names=(("none", "low"), ("minimal", "low"), ("medium", "high"), ("xhigh", "high")),
+    default_effort="high",
+    low_budget_tokens=8192,
+    max_output_cap=16_384,
+    always_limit=True,
+    canonical_arguments=True,
+)
+
 _FAMILIES: tuple[tuple[str, Traits], ...] = (
     # OpenAI refuses max_tokens for its reasoning models, and sampling controls on them.
     (r"(openai/)?(o\d|gpt-[5-9])", msgspec.structs.replace(_OPENAI, sampling=False)),
     (r"(openai/)?(gpt-|chatgpt|codex)", _OPENAI),
     # Before adaptive thinking: a token budget, and no role system inside messages.
     (
-        r"(anthropic/)?claude-(3|haiku-4|sonnet-4|opus-4)(?!-?[678])",
+        r"(anthropic/)?claude-(3|(haiku|sonnet|opus)-4(?![-.]?[678]))",
         msgspec.structs.replace(_CLAUDE, thinking="manual", mid_system=False),
     ),
     (r"(anthropic/)?claude", _CLAUDE),
     # DeepSeek and xAI refuse null reasoning_content and want the text of a tool loop back.
     (r"(deepseek/|deepseek-ai/)?deepseek", Traits(reasoning_replay=True)),
     (r"(x-ai/|xai/)?grok", Traits(efforts=("low", "medium", "high"), namespaces=False)),
-    (r"(z-ai/|zai/|zai-org/)?glm", Traits(reasoning_replay=True)),
+    (r"(.*/)?([^/]*[-_.+])?glm(?=[-_.+\d]|\Z)[^/]*\Z", _GLM),
     (r"(moonshotai/)?kimi|(minimax/)?minimax|(qwen/)?qwen", Traits(reasoning_replay=True)),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), traits) for pattern, traits in _FAMILIES)

@@ -37,7 +37,9 @@ def render(conversation: Conversation, toolbox: Toolbox, target: Target, notes: 
         notes.dropped(path, message)
     body: dict[str, Any] = {"model": target.model}
     body["messages"] = rendered_messages(conversation, toolbox, target, notes)
-    if conversation.stream:
+    if target.traits.explicit_stream:
+        body["stream"] = False
+    if conversation.stream or target.traits.always_stream:
         body["stream"] = True
         body["stream_options"] = _stream_options(conversation, target)
     body.update(_limits(conversation.controls, target, notes))
@@ -62,8 +64,10 @@ def _stream_options(conversation: Conversation, target: Target) -> dict[str, boo
 def _limits(controls: Controls, target: Target, notes: Notes) -> dict[str, Any]:
     out: dict[str, Any] = {}
     wished = controls.max_output_tokens
+    caps = [cap for cap in (target.max_output_tokens, target.traits.max_output_cap) if cap is not None]
+    if wished is None and caps and target.traits.always_limit:
+        wished = min(caps)
     if wished is not None:
-        caps = [cap for cap in (target.max_output_tokens, target.traits.max_output_cap) if cap is not None]
         granted = min((wished, *caps))
         if granted != wished:
             notes.changed("max_tokens", f"lowered to {granted}, the most that this route allows")
@@ -133,6 +137,8 @@ def _advisory(conversation: Conversation, target: Target, notes: Notes) -> dict[
     if controls.store is True and not keep_store:
         notes.dropped("store", "answers are not stored")
     if not target.traits.cache_key:
+        if target.traits.prompt_cache_key and controls.prompt_cache_key is not None:
+            out["prompt_cache_key"] = controls.prompt_cache_key
         return out
     out["store"] = keep_store
     tier = "default" if controls.service_tier == "standard_only" else controls.service_tier
