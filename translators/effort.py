@@ -37,13 +37,16 @@ def _effort_for(budget: int) -> str:
 
 def openai_effort(thinking: Thinking, target: Target, notes: Notes, at: str) -> str | None:
     """Return the effort to send to a Chat or Responses upstream, at a level that its model lists, or None."""
-    wanted = effort_of(thinking) or target.default_effort
+    traits = target.traits
+    wanted = effort_of(thinking) or target.default_effort or traits.default_effort
     if wanted is None:
         return None
-    level = nearest_effort(wanted, target.traits.efforts)
+    if thinking.effort is None and thinking.budget is not None and 0 < thinking.budget < traits.low_budget_tokens:
+        wanted = "low"
+    level = dict(traits.effort_names).get(wanted) or nearest_effort(wanted, traits.efforts)
     if level is None:
         notes.omitted(at, f"the model has no reasoning effort {wanted!r}")
-    elif level != wanted or (thinking.effort is None and thinking.budget is not None):
+    elif level != wanted or thinking.budget is not None:
         notes.changed(at, f"sent as reasoning effort {level!r}")
     return level
 

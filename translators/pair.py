@@ -15,8 +15,10 @@ from translators.effort import shown
 from translators.events import BlockStart, Event, Failed, Finish, Start
 from translators.fault import Fault, Refused, broken, refuse
 from translators.fold import Fold
+from translators.messages.count import estimate
 from translators.native import NativeStream
 from translators.notes import Notes
+from translators.policy import applied, guarded
 from translators.replay import check_resolved
 from translators.sequencer import Budget, Sequencer
 from translators.sse import COMMENT, MAX_FRAME_BYTES, Splitter
@@ -47,6 +49,8 @@ class Asked(msgspec.Struct, frozen=True):
     native: bool = True
     clean: Callable[[str], str] = str
     """Masks secrets in an upstream's error text before a client sees it (S02)."""
+    count: Callable[[bytes], int] = estimate
+    """Counts the tokens of an upstream body, for the context guard."""
 
 
 class Prepared(msgspec.Struct):
@@ -79,8 +83,12 @@ class Pair:
         notes = Notes(strict=target.strict)
         try:
             if asked.native and self.client is self.upstream:
-                return self._native(body, peek, target, asked, notes)
-            return self._translated(body, target, asked, notes, amend)
+                prepared = self._native(body, peek, target, asked, notes)
+            else:
+                prepared = self._translated(body, target, asked, notes, amend)
+            if target.traits.context_guard is not None:
+                prepared.body = guarded(prepared.body, target.traits.context_guard, asked.count, notes)
+            return prepared
         except Refused as refused:
             return refused.fault
 
@@ -127,6 +135,7 @@ class Pair:
             conversation = amend(conversation)
         check_resolved(conversation)
         conversation = msgspec.structs.replace(conversation, turns=adjacent(conversation.turns, notes))
+        conversation = applied(conversation, target.traits)
         box = self._toolbox(conversation, target, notes)
         rendered = self.upstream.render(conversation, box, target, notes)
         controls = conversation.controls
