@@ -158,7 +158,7 @@ class Pair:
             source=Source(target.strict, target.origin),
             notes=notes,
             shown=shown(controls.thinking, chat_client=self.client.name == "chat", setting=setting),
-            carried=controls.thinking.mode != "disabled",
+            carried=controls.thinking.mode != "disabled" and target.traits.opaque_state,
             # A Messages client that never spoke of thinking expects no block that is empty to read (E14 is for those
             # that did).
             bare=self.client.name != "messages" or controls.thinking.mode is not None,
@@ -168,11 +168,12 @@ class Pair:
 
     def _toolbox(self, conversation: Conversation, target: Target, notes: Notes) -> Toolbox:
         responses = self.upstream.name == "responses"
+        custom = target.traits.free_text_tools if responses else target.traits.custom_tools
         return build(
             conversation,
             notes,
             limit=target.traits.tool_name_limit,
-            custom_native=responses or (self.upstream.name == "chat" and target.traits.custom_tools),
+            custom_native=custom and self.upstream.name != "messages",
             namespaces_native=responses and target.traits.namespaces,
         )
 

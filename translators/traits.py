@@ -28,6 +28,12 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chat accepts tools of type custom."""
     namespaces: bool = True
     """Responses accepts namespace tools."""
+    free_text_tools: bool = True
+    """Responses accepts tools of type custom."""
+    opaque_state: bool = True
+    """Its opaque reasoning state may go to clients and come back; false where another key would have to read it."""
+    server_state: bool = True
+    """Responses keeps answers, so that a client may name them; false: calls are put back here (replay)."""
     forced_tool_choice: bool = True
     """Accepts a tool choice other than auto and none."""
     parallel_control: bool = True
