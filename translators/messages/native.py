@@ -213,6 +213,6 @@ def native_answer(body: bytes, reply: Reply) -> bytes:
         raise Refused(unreadable(error)) from None
 
 
-def native_failure(fault: Fault, begun: bool) -> bytes:  # noqa: ARG001
+def native_failure(fault: Fault, begun: bool) -> bytes:
     """Return the error event, which is the same whether or not the stream has begun (2.1)."""
     return error_event(fault)

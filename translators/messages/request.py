@@ -48,6 +48,22 @@ class _User(msgspec.Struct):
     user_id: str = ""
 
 
+class _RawBlocks:
+    """The blocks' own bytes. Types that need them are rare: only then is the body read a second time."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._messages: list[msgspec.Raw] | None = None
+        self._blocks: dict[int, list[msgspec.Raw]] = {}
+
+    def find(self, message: int, block: int) -> bytes:
+        if self._messages is None:
+            self._messages = _raw_messages(self._body).messages
+        if message not in self._blocks:
+            self._blocks[message] = _raw_message(self._messages[message]).content
+        return bytes(self._blocks[message][block])
+
+
 _raw_messages = msgspec.json.Decoder(_RawMessages).decode
 _raw_message = msgspec.json.Decoder(_RawMessage).decode
 _raw_tools = msgspec.json.Decoder(_RawTools).decode
@@ -109,15 +125,7 @@ def parse_uncounted(body: bytes, notes: Notes) -> Conversation:
 def _turns(wire: Body, body: bytes, notes: Notes) -> tuple[tuple[Turn, ...], list[tuple[str, str]]]:
     if not wire.messages:
         raise refuse("messages: at least one message is required", param="messages")
-    raws: list[msgspec.Raw] = []
-
-    def raw(message: int, block: int) -> bytes:
-        # Blocks of other types are rare: only then is the body read a second time, for their bytes.
-        if not raws:
-            raws.extend(_raw_messages(body).messages)
-        return bytes(_raw_message(raws[message]).content[block])
-
-    blocks = Blocks(notes, raw)
+    blocks = Blocks(notes, _RawBlocks(body).find)
     turns: list[Turn] = []
     for index, message in enumerate(wire.messages):
         at, content = f"messages.{index}", message.content

@@ -52,12 +52,13 @@ class History:
         self._target = target
         self._notes = notes
         self._messages: list[Json] = []
+        self._instructed = ""
 
     def messages(self) -> list[Json]:
         """Return the messages; raises Refused for content that this protocol cannot carry."""
-        for index, turn in enumerate(self._turns):
+        for turn in self._turns:
             if turn.role in _SYSTEM:
-                self._instruct(turn, index)
+                self._instruct(turn)
             elif turn.role == "user":
                 self._add("user", [block for part in turn.parts for block in self._asked(part, turn.at)])
             else:
@@ -73,12 +74,15 @@ class History:
     def _add(self, role: str, blocks: list[Json | Raw]) -> None:
         if not blocks:
             return
+        if role == "user" and self._messages and self._messages[-1]["role"] == "system":
+            # Role system is taken before the assistant or at the end only.
+            self._remind()
         if self._messages and self._messages[-1]["role"] == role:
             self._messages[-1]["content"].extend(blocks)
         else:
             self._messages.append({"role": role, "content": blocks})
 
-    def _instruct(self, turn: Turn, index: int) -> None:
+    def _instruct(self, turn: Turn) -> None:
         """Put instructions where they stand: hoisting them would change what they apply to (1.11)."""
         texts = [part for part in turn.parts if isinstance(part, Text) and part.text]
         if len(texts) != sum(not (isinstance(part, Text) and not part.text) for part in turn.parts):
@@ -87,23 +91,27 @@ class History:
             return
         if not self._messages:
             self.system.extend(texts)
-        elif self._target.traits.mid_system and self._may_instruct(index):
-            self._add("system", [_text(part.text) for part in texts])
-        else:
-            self._notes.changed(turn.at, f"the {turn.role} message becomes a reminder in the user's text")
-            told = "\n\n".join(part.text for part in texts)
-            self._add("user", [_text(f"<system-reminder>\n{told}\n</system-reminder>")])
+            return
+        self._add("system", [_text(part.text) for part in texts])
+        self._instructed = turn.at
+        if not self._may_instruct():
+            self._remind()
 
-    def _may_instruct(self, index: int) -> bool:
-        """Tell whether the API takes role system here: behind the user or a server tool, before the assistant."""
-        later = (turn.role for turn in self._turns[index + 1 :] if turn.parts and turn.role not in _SYSTEM)
-        if next(later, "assistant") != "assistant":
-            return False
-        last = self._messages[-1]
-        if last["role"] == "assistant":
-            block = last["content"][-1]
-            return isinstance(block, Raw) and b"_tool_result" in bytes(block)
-        return True
+    def _may_instruct(self) -> bool:
+        """Tell whether the API takes the last message as role system: behind the user or a server tool."""
+        before = self._messages[-2]
+        if before["role"] == "assistant":
+            block = before["content"][-1]
+            behind = isinstance(block, Raw) and b"_tool_result" in bytes(block)
+        else:
+            behind = True
+        return behind and self._target.traits.mid_system
+
+    def _remind(self) -> None:
+        """Turn the last message, of role system, into the user's text; it keeps its place."""
+        told = "\n\n".join(block["text"] for block in self._messages.pop()["content"])
+        self._notes.changed(self._instructed, "the system message becomes a reminder in the user's text")
+        self._add("user", [_text(f"<system-reminder>\n{told}\n</system-reminder>")])
 
     def _asked(self, part: Part, at: str) -> list[Json | Raw]:
         if isinstance(part, ToolResult):

@@ -4,15 +4,11 @@ Promises nothing about meaning: that is the business of the modules that read th
 shape (schemas, tool input, citations) stay the bytes that they came in.
 """
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from translators.events import Usage
-
-if TYPE_CHECKING:
-    from translators.notes import Notes
+from translators.notes import Notes
 
 __all__ = [
     "ABSENT",
@@ -183,7 +179,7 @@ class Counts(msgspec.Struct):
     output_tokens_details: OutputDetails | None = None
 
 
-class BlockDelta(msgspec.Struct, gc=False):
+class BlockDelta(msgspec.Struct, gc=False, frozen=True):
     """The `delta` of content_block_delta and of message_delta."""
 
     type: str = ""
@@ -248,7 +244,7 @@ def merged(old: Counts, new: Counts) -> Counts:
     return msgspec.structs.replace(old, **fresh)
 
 
-def usage_of(counts: Counts, notes: "Notes") -> Usage:
+def usage_of(counts: Counts, notes: Notes) -> Usage:
     """Return the neutral record of wire counts; impossible members are left out and noted (section 1.7)."""
     write = counts.cache_creation_input_tokens
     if write is None and counts.cache_creation is not None:
@@ -269,7 +265,7 @@ def usage_of(counts: Counts, notes: "Notes") -> Usage:
     )
 
 
-def _sane(count: int | None, notes: "Notes") -> int | None:
+def _sane(count: int | None, notes: Notes) -> int | None:
     if count is not None and count < 0:
         notes.omitted("usage", "a negative count is reported")
         return None
