@@ -174,8 +174,8 @@ class State(msgspec.Struct, frozen=True):
     url: str = "file:"
     password: Secret | None = None
     """Of the valkey server; an address with a password in it would be printed."""
-    remember: bool = True
-    """Keep tool calls and reasoning of recent answers, so that clients which send ids alone can continue."""
+    remember: Literal["", "responses"] = ""
+    """responses: keep whole recent conversations in memory, for clients that send an answer's id and nothing else."""
 
 
 class Log(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ back and one record written.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from time import monotonic
 from typing import Any
 
@@ -21,14 +21,16 @@ from gateway.downstream import Downstream, error_response
 from gateway.keypool import Lease, Resting
 from gateway.models import Resolved, permitted
 from gateway.pulse import Pulse
+from gateway.recall import Recall, leans
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime, Upstreams
 from gateway.sessions import session_of
 from gateway.watch import Watch
 from providers.api import Call, Unreachable, Upstream, Verdict
 from providers.transport import ERRORS, explain
-from translators.dialect import Dialect, Peek
+from translators.dialect import Dialect, Peek, Target
 from translators.effort import effort_of
+from translators.events import Event
 from translators.fault import Fault, Refused, broken
 from translators.native import NativeStream
 from translators.pair import MAX_ANSWER_BYTES, Asked, Pair, Prepared, Stream
@@ -37,6 +39,8 @@ __all__ = ["Exchange"]
 
 ERROR_BODY_BYTES = 256 * 1024
 """Of an upstream's error body only this much is read."""
+MENDS = 3
+"""How often one key is tried again after its provider mended the request or the credential."""
 WHOLE_WAITS = 4
 """A reply that is not streamed may take this many times `first_event_s` until its headers come."""
 
@@ -68,6 +72,7 @@ class Exchange:
         self._upstream: Upstream | None = None
         self._interrupt: Fault | None = None
         self._machine: Stream | None = None
+        self._recall: Recall | None = None
         self._session = ""
         self._events = self._meanings = 0
 
@@ -155,14 +160,33 @@ class Exchange:
             created=self._created,
             seed=hashlib.sha256(self.record.request_id.encode()).hexdigest()[:24],
             reasoning=resolved.settings.reasoning,
-            native=provider.native,
+            native=provider.native and (target.traits.server_state or not leans(body)),
             clean=self.runtime.scrub,
         )
-        prepared = pair.request(body, peek, target, asked, lambda c: provider.amend(c, target))
+        recall = self._recall = self._remembering(peek, asked.seed, target)
+        prepared = pair.request(
+            body, peek, target, asked, lambda c: provider.amend(recall.restore(c) if recall else c, target)
+        )
         if isinstance(prepared, Fault):
             return prepared
         self._note(prepared)
         return await self._keys(upstreams, pair, prepared, model)
+
+    def _remembering(self, peek: Peek, seed: str, target: Target) -> Recall | None:
+        """Return what this request has to do with the replay store; only Responses clients refer to the past."""
+        if self.dialect.name != "responses":
+            return None
+        runtime = self.runtime
+        return Recall(
+            runtime.replay.slot(runtime.pepper, self.tenant.name, peek.model),
+            session=peek.session or "",
+            seed=seed,
+            target=target,
+            whole=runtime.config.state.remember == "responses",
+        )
+
+    def _observer(self) -> Callable[[Event], None] | None:
+        return self._recall.observe if self._recall is not None else None
 
     def _note(self, prepared: Prepared) -> None:
         record = self.record
@@ -182,6 +206,7 @@ class Exchange:
         tried: set[str] = set()
         limited: Fault | None = None
         prefer = upstreams.affinity.get(self.tenant.name, self._session, monotonic()) if self._session else None
+        upstreams.readmit()
         while True:
             lease = upstreams.pool.acquire(monotonic(), model, tried, prefer)
             if isinstance(lease, Resting):
@@ -202,8 +227,11 @@ class Exchange:
         report: dict[str, Any] = {"outcome": "cancelled"}
         try:
             outcome, verdict = await self._send(upstreams, pair, prepared, prepared.body, model, lease)
-            if verdict is not None and (verdict.renew or verdict.amended is not None) and not self._begun():
-                body = verdict.amended or prepared.body
+            body = prepared.body
+            for _ in range(MENDS):
+                if verdict is None or self._begun() or not (verdict.renew or verdict.amended is not None):
+                    break
+                body = verdict.amended or body
                 outcome, verdict = await self._send(upstreams, pair, prepared, body, model, lease)
             report = _report(outcome, verdict)
             return outcome
@@ -290,6 +318,8 @@ class Exchange:
         self._pulse.watch, self._pulse.keepalive = watch, None
         self._pulse.arm()
         chunks = upstream.chunks()
+        if self._recall is not None:
+            chunks = self._recall.tapped(chunks, prepared)
         try:
             return await self._pump(chunks, upstream, pair, prepared, watch)
         except ERRORS as error:
@@ -304,7 +334,7 @@ class Exchange:
         first = await self._first(chunks, watch)
         if _is_document(first, upstream.headers.get("content-type", "")):
             return await self._document(first, chunks, pair, prepared, watch)
-        machine = self._machine = pair.stream(prepared)
+        machine = self._machine = pair.stream(prepared, self._observer())
         self._pulse.keepalive = machine.keepalive
         await self._feed(machine, machine.feed(first), watch)
         while not machine.done:
@@ -372,7 +402,7 @@ class Exchange:
             parts.append(chunk)
         if self._pulse is not None and self._pulse.stalled is not None:
             return await self._broken(ConnectionError())
-        machine = self._machine = pair.whole(prepared, b"".join(parts))
+        machine = self._machine = pair.whole(prepared, b"".join(parts), self._observer())
         now = monotonic()
         self.record.first_event_ms = self.record.first_event_ms or _ms(now - self._began)
         self._first_times(machine, now)

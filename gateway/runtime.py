@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from gateway.affinity import Affinity
-from gateway.config import Config, Model, Provider as ProviderTable
+from gateway.config import Config, Model
+from gateway.config import Provider as ProviderTable
 from gateway.keypool import Pool
 from gateway.models import Resolved, resolve
 from gateway.scrub import Scrubber
+from gateway.stores.replay import Replay
 from gateway.watch import Timeouts
 from providers.api import Provider, Setup
 from providers.registry import load
@@ -39,6 +41,12 @@ class Upstreams(msgspec.Struct):
     affinity: Affinity
     timeouts: Timeouts
 
+    def readmit(self) -> None:
+        """Let logins serve again whose file was replaced since the upstream refused them."""
+        readmitted = getattr(self.provider, "readmitted", None)
+        for name in readmitted() if readmitted is not None else ():
+            self.pool.readmit(name)
+
 
 class Runtime:
     """Providers, pools, routes and secrets of one configuration."""
@@ -47,6 +55,7 @@ class Runtime:
         self.config = config
         self.scrub = Scrubber(config.secrets)
         self.pepper: bytes = previous.pepper if previous else secrets.token_bytes(32)
+        self.replay: Replay = previous.replay if previous else Replay()
         self.upstreams = {name: self._upstreams(table, previous) for name, table in config.providers.items()}
         self._targets: dict[tuple[str, str, str], Target] = {}
         self.running = 0

@@ -37,10 +37,10 @@ def ids_of(call: ToolCall, upstream: str = "") -> tuple[str, ...]:
 
 
 class Harvest:
-    """Observe one answer. `on_call(ids, call)` comes per whole call, `on_end(response id, calls, turn)` at a success.
+    """Observe one answer. `on_call(ids, call)` comes per whole call, `on_end(response ids, calls, turn)` at a success.
 
-    `seed` makes the response id where the upstream gives none, as the encoder does; `origin` tags reasoning state in
-    the turn.
+    The ids of a response are ours, which `seed` makes where the upstream gives none, as the encoder does, and the
+    upstream's own; `origin` tags reasoning state in the turn.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Harvest:
         seed: str,
         origin: str,
         on_call: Callable[[tuple[str, ...], ToolCall], None],
-        on_end: Callable[[str, tuple[ToolCall, ...], Turn], None],
+        on_end: Callable[[tuple[str, ...], tuple[ToolCall, ...], Turn], None],
     ) -> None:
         self._seed = seed
         self._origin = origin
@@ -97,9 +97,9 @@ class Harvest:
         for key in self._blocks:
             self._close(key, complete=True)
         parts = [part for key, block in self._blocks.items() if (part := self._part(key, block)) is not None]
-        name = response_id(self._id, "resp_", self._seed)
+        names = tuple(dict.fromkeys(name for name in (response_id(self._id, "resp_", self._seed), self._id) if name))
         calls = tuple(self._calls[key] for key in self._blocks if key in self._calls)
-        self._on_end(name, calls, Turn("assistant", tuple(parts), "previous_response_id"))
+        self._on_end(names, calls, Turn("assistant", tuple(parts), "previous_response_id"))
 
     def _part(self, key: int, block: _Block) -> Part | None:
         text = "".join(block.pieces)

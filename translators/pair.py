@@ -296,6 +296,8 @@ class TranslatedStream:
         """Take a whole answer of the client's own dialect: its facts from the events, its bytes as they are."""
         for event in events:
             self.tally.count(event)
+            if self._observe is not None:
+                self._observe(event)
             if type(event) is Failed:
                 fault = msgspec.structs.replace(event.fault, message=self._clean(event.fault.message))
                 self.tally.fault, self.raw = fault, event.raw

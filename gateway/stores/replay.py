@@ -113,12 +113,13 @@ class Slot:
         for name in names:
             self._put("item:", name, (call,), size, now)
 
-    def answer(self, response: str, session: str, calls: tuple[ToolCall, ...], now: float) -> None:
-        """Remember a complete answer's calls by its id and as its session's latest; without calls nothing changes."""
+    def answer(self, responses: tuple[str, ...], session: str, calls: tuple[ToolCall, ...], now: float) -> None:
+        """Remember a complete answer's calls by its ids and as its session's latest; without calls nothing changes."""
         if not calls:
             return
         size = len(msgspec.json.encode(calls))
-        self._put("prev-resp:", response, calls, size, now)
+        for response in responses:
+            self._put("prev-resp:", response, calls, size, now)
         self._put("cache:", session, calls, size, now)
 
     def past(self, response: str, past: Past, now: float) -> None:

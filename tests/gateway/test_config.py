@@ -185,7 +185,10 @@ BROKEN = {
     "text for a number": ('[server]\nport = "8788"', [(2, "server.port", "must be an integer, not a string")]),
     "number for a string": ("[log]\nfile = 1", [(2, "log.file", "must be a string, not an integer")]),
     "truth for a number": ("[server]\ndrain_s = true", [(2, "server.drain_s", "for example drain_s = 30")]),
-    "number for truth": ("[state]\nremember = 1", [(2, "state.remember", "for example remember = true")]),
+    "number for truth": (
+        '[providers.openai]\nbase_url = "http://127.0.0.1/v1"\ntrust_env = 1',
+        [(3, "providers.openai.trust_env", "for example trust_env = false")],
+    ),
     "port out of range": ("[server]\nport = 65536", [(2, "server.port", "must be an integer <= 65535")]),
     "time below zero": ("[server]\nkeepalive_s = -1", [(2, "server.keepalive_s", ">= 0")]),
     "time without end": ("[server]\ndrain_s = inf", [(2, "server.drain_s", "<= 86400")]),
