@@ -11,6 +11,8 @@ import sys
 
 GROUP = 8
 PAUSE_S = 0.05
+GROUP_S = 0.004
+"""Between two groups, so that each arrives as a read of its own, as from a real model server."""
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n"
 WORD = "streamed words "
 
@@ -96,7 +98,7 @@ class Upstream(asyncio.Protocol):
             group = _chunk(event * GROUP)
             for _ in range(int(count) // GROUP):
                 self._transport.write(group)
-                await asyncio.sleep(0)
+                await asyncio.sleep(GROUP_S)
         self._transport.write(_chunk(ending) + b"0\r\n\r\n")
 
 
