@@ -1,0 +1,1 @@
+"""Where state lives that has to survive a request or a restart."""
