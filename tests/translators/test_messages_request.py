@@ -6,7 +6,7 @@ import pytest
 
 from translators.conversation import Choice, Opaque, Receipt, Schema, Text, Thinking, Tool, ToolCall, ToolResult, Turn
 from translators.fault import Refused
-from translators.messages.request import parse, parse_uncounted, peek
+from translators.messages.request import parse, peek
 from translators.notes import Notes
 
 HI = [{"role": "user", "content": "hi"}]
@@ -304,9 +304,3 @@ def test_a_body_that_is_no_request_is_refused(body):
     with pytest.raises(Refused) as caught:
         parse(body, Notes())
     assert ("client", 400) == (caught.value.fault.cause, caught.value.fault.status)
-
-
-def test_a_request_to_be_counted_needs_no_limit():
-    """count_tokens sends no max_tokens (section 6)."""
-    body = json.dumps({"model": "m1", "messages": HI}).encode()
-    assert parse_uncounted(body, Notes()).controls.max_output_tokens is None

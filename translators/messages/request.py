@@ -16,7 +16,7 @@ from translators.messages.content import Blocks, system_texts
 from translators.messages.wire import Body, Head, InputChoice, InputFormat, InputThinking, InputTool
 from translators.notes import Notes
 
-__all__ = ["parse", "parse_uncounted", "peek"]
+__all__ = ["parse", "peek"]
 
 PLACEHOLDER = "DeferredToolPlaceholder"
 """A tool that Claude Code declares so that the list is never empty; its description says never to call it."""
@@ -93,22 +93,15 @@ def _session_of(metadata: bytes) -> str | None:
 
 def parse(body: bytes, notes: Notes) -> Conversation:
     """Return the request in neutral form; raises Refused (400) naming the field."""
-    conversation = parse_uncounted(body, notes)
-    limit = conversation.controls.max_output_tokens
-    if limit is None:
-        raise refuse("max_tokens: Field required", param="max_tokens")
-    if limit <= 0:
-        raise refuse("max_tokens: Input should be greater than or equal to 1", param="max_tokens")
-    return conversation
-
-
-def parse_uncounted(body: bytes, notes: Notes) -> Conversation:
-    """Return a request that may come without max_tokens, as those for count_tokens do (section 6)."""
     if nested_too_deep(body):
         raise refuse(f"the JSON nests deeper than {MAX_DEPTH} levels")
     wire = _body(body)
     if not wire.model:
         raise refuse("model: Field required", param="model")
+    if wire.max_tokens is None:
+        raise refuse("max_tokens: Field required", param="max_tokens")
+    if wire.max_tokens <= 0:
+        raise refuse("max_tokens: Input should be greater than or equal to 1", param="max_tokens")
     turns, extras = _turns(wire, body, notes)
     return Conversation(
         dialect="messages",
