@@ -1,6 +1,6 @@
 """Price of choosing a key: microseconds for acquire + report, with 1 and 100 keys, and after a million requests.
 
-Run it as `python -m benchmarks.pool`. The ratios matter more than the numbers: both should be near 1, whatever the machine.
+Run it as `python -m benchmarks.pool`. Ratios matter more than the numbers: near 1 on any machine.
 """
 
 import gc
