@@ -1,13 +1,18 @@
 """Price of choosing a key: microseconds for acquire + report, with 1 and 100 keys, and after a million requests.
 
-Run it as `python -m benchmarks.pool`. Ratios matter more than the numbers: near 1 on any machine.
+Ratios matter more than the numbers: near 1 on any machine.
 """
 
 import gc
+import sys
 import time
+from pathlib import Path
 from typing import get_args
 
-from gateway.keypool import Lease, Pool, Strategy
+# Run by its path, the script would take benchmarks/gateway.py for the package.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from gateway.keypool import Lease, Pool, Strategy  # noqa: E402
 
 ROUNDS = 1000
 REPEATS = 100
