@@ -82,8 +82,6 @@ class Decoder:
                 return list(self._fail(broken("the upstream's reply is no response object")))
             status = response.status or ("failed" if response.error is not None else "completed")
             return list(self._terminal(response, status))
-        except Refused as refused:
-            return list(self._fail(refused.fault))
         except ERRORS as error:
             return list(self._fail(unreadable(error)))
 

@@ -33,7 +33,12 @@ class Encoder:
 
     def push(self, event: Event) -> bytes:
         """Return the client's bytes for one event; nothing after a terminal (I29)."""
-        if type(event) is Delta:
+        if isinstance(event, Delta):
+            if self._pieces and self._head and not event.logprobs:
+                self._pieces.append(event.text)
+                number = self._sequence
+                self._sequence = number + 1
+                return b"%b%d%b%b%b" % (self._head, number, self._middle, encode(event.text), self._tail)
             return self._delta(event)
         if self.final:
             return b""
@@ -51,9 +56,8 @@ class Encoder:
                 return b""
             case Finish():
                 return self._begin() + self._finish(event)
-            case Failed():
+            case _:
                 return self._begin() + self._failed(event)
-        return b""
 
     def keepalive(self) -> bytes:
         """Return a comment: Grok Build's decoder dies of any event that it does not know."""
@@ -62,26 +66,18 @@ class Encoder:
     # ------------------------------------------------------------------ blocks
 
     def _delta(self, event: Delta) -> bytes:
-        if not self._pieces:
-            return self._first(event)
-        self._pieces.append(event.text)
-        return self._added(event) if self._head else b""
-
-    def _first(self, event: Delta) -> bytes:
-        if self._item is None or not self._open:
+        """Take a delta off the hot path: the first of a block, one with log probabilities, or one that waits."""
+        item = self._item
+        if item is None or not self._open:
             return b""
-        out = self._events(self._item.first_delta())
+        out = b"" if self._pieces else self._events(item.first_delta())
         self._pieces.append(event.text)
-        return out + self._added(event) if self._head else out
-
-    def _added(self, event: Delta) -> bytes:
-        number = self._sequence
-        self._sequence = number + 1
-        text = encode(event.text)
-        if event.logprobs and self._item is not None:
-            told = self._item.logprobs(event.logprobs)
-            return b'%b%d%b%b,"logprobs":%b}\n\n' % (self._head, number, self._middle, text, told)
-        return b"%b%d%b%b%b" % (self._head, number, self._middle, text, self._tail)
+        if not self._head:
+            return out
+        tail = b',"logprobs":%b}\n\n' % item.logprobs(event.logprobs) if event.logprobs else self._tail
+        out += b"%b%d%b%b%b" % (self._head, self._sequence, self._middle, encode(event.text), tail)
+        self._sequence += 1
+        return out
 
     def _start(self, start: BlockStart) -> bytes:
         """Open a block: in the message that is still held, or as an item of its own."""
@@ -108,7 +104,7 @@ class Encoder:
             case "tool":
                 self._calls += 1
                 return ToolItem(response, index, start, self._calls)
-            case "receipt":
+            case _:
                 return Receipted(response, index)
 
     def _template(self, item: Item) -> None:
@@ -165,6 +161,7 @@ class Encoder:
         """End badly. What was held stays back: nobody knows that it was whole."""
         assert self._lifecycle is not None
         self._open = False
+        self._pieces = []
         self.final = self._lifecycle.failed(failed.fault, self._items, self._usage)
         return self._events([(b"response.failed", b'"response":' + self.final)])
 

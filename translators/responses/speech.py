@@ -22,8 +22,14 @@ class Speech:
         self._repairs = tracks.repairs
 
     def text_delta(self, moment: wire.Moment, _data: bytes) -> Sequence[Event]:
-        """Take output_text.delta."""
-        return self._said(moment, "text")
+        """Take output_text.delta, which most events of most answers are."""
+        track = self._tracks.by_index.get(moment.output_index)
+        strand = track.parts.get(moment.content_index or 0) if track is not None else None
+        text = moment.delta
+        if strand is None or not text or moment.logprobs:
+            return self._said(moment, "text")
+        strand.pieces.append(text)
+        return (Delta(strand.key, text),)
 
     def refusal_delta(self, moment: wire.Moment, _data: bytes) -> Sequence[Event]:
         """Take refusal.delta."""
@@ -94,16 +100,10 @@ class Speech:
         text = moment.delta
         if not text:
             return ()
-        track = self._tracks.by_index.get(moment.output_index)
-        strand = track.parts.get(moment.content_index or 0) if track is not None else None
-        if strand is not None:
-            strand.pieces.append(text)
-            if not moment.logprobs:
-                return (Delta(strand.key, text),)
-            return (Delta(strand.key, text, wire.logprobs_of(moment.logprobs)),)
         out: list[Event] = []
         strand = self._part(moment.output_index, moment.item_id, moment.content_index, shape, out)
         if strand is not None:
+            # A strand that has ended lets this out too: the sequencer then calls the stream broken.
             strand.add(text, out, wire.logprobs_of(moment.logprobs))
         return out
 
