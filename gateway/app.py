@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway import catalog
+from gateway import catalog, socket
 from gateway.admission import Admission
 from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate
 from gateway.body import read_body
@@ -28,9 +28,9 @@ from gateway.problems import Problem
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime
 from gateway.telemetry import Telemetry
-from translators.dialects import DIALECTS
 from translators.conversation import DialectName
-from translators.fault import Fault, Refused, broken
+from translators.dialects import DIALECTS
+from translators.fault import Fault, Refused
 from translators.messages.count import estimate
 from translators.pair import Asked
 
@@ -40,6 +40,8 @@ Access = Literal["public", "client", "admin"]
 Handler = Callable[["Gateway", "Inbound"], Awaitable[web.StreamResponse]]
 
 MAX_REQUEST_ID_CHARS = 128
+LAST_FRAME_S = 2.0
+"""Time that an interrupted exchange has to write its last frame."""
 
 
 class Inbound(msgspec.Struct):
@@ -71,7 +73,9 @@ class Gateway:
         self.runtime = Runtime(config)
         self.admission = Admission()
         self.exchanges: set[Exchange] = set()
+        self.sockets: set[web.WebSocketResponse] = set()
         self.draining = False
+        self._idle: asyncio.Event | None = None
         self.started = time.time()
         self.reload_problems: tuple[Problem, ...] = ()
         """What was wrong with the last configuration that was offered and refused."""
@@ -123,7 +127,7 @@ class Gateway:
         if fault.status == 401:
             response.headers["www-authenticate"] = "Bearer"
         record.outcome, record.error_kind = "client_error", fault.kind
-        self._summary(record, fault.status, began)
+        self.summary(record, fault.status, began)
         return response
 
     async def _plain(self, route: Route, inbound: Inbound) -> web.StreamResponse:
@@ -131,7 +135,7 @@ class Gateway:
             response = await route.handler(self, inbound)
         except Refused as refused:
             response = error_response(DIALECTS[inbound.dialect], refused.fault, inbound.record.request_id)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  the last line of defence: a bug costs one request, not the server
             response = self._crashed(error, inbound)
         if not response.prepared:
             response.headers.update(id_headers(DIALECTS[inbound.dialect], inbound.record.request_id))
@@ -153,16 +157,17 @@ class Gateway:
             record.outcome = record.outcome or "client_disconnected"
             raise
         finally:
-            self._summary(record, status, began)
-            await self._left(inbound.runtime)
+            self.summary(record, status, began)
+            await self.leave(inbound.runtime)
 
-    async def _left(self, runtime: Runtime) -> None:
+    async def leave(self, runtime: Runtime) -> None:
         """Close a Runtime that a reload replaced once its last request is over."""
         runtime.running -= 1
         if runtime.running == 0 and runtime.retired.is_set():
             await runtime.close()
 
-    def _summary(self, record: Record, status: int | None, began: float) -> None:
+    def summary(self, record: Record, status: int | None, began: float) -> None:
+        """Complete a record and write it."""
         record.status = record.status or status
         record.duration_ms = round((monotonic() - began) * 1000, 2)
         if record.outcome is None:
@@ -190,15 +195,26 @@ class Gateway:
     async def drain(self, wait_s: float) -> None:
         """Let running exchanges end; after `wait_s` seconds give those left their protocol's error form (S38)."""
         self.draining = True
-        deadline = monotonic() + wait_s
-        while self.exchanges and monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        await self._until_idle(wait_s)
         fault = Fault(kind="overloaded", message="the gateway is shutting down", cause="shutdown", retry_after_s=5)
         for exchange in list(self.exchanges):
             exchange.stop(fault)
-        deadline = monotonic() + 2.0
-        while self.exchanges and monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        await self._until_idle(LAST_FRAME_S)
+
+    async def _until_idle(self, wait_s: float) -> None:
+        """Wait until no exchange runs, at most `wait_s` seconds."""
+        if self.exchanges:
+            self._idle = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._idle.wait(), wait_s)
+            except TimeoutError:
+                return
+
+    def left(self, exchange: Exchange) -> None:
+        """Take note that an exchange is over."""
+        self.exchanges.discard(exchange)
+        if not self.exchanges and self._idle is not None:
+            self._idle.set()
 
     async def close(self) -> None:
         """Release the upstream connections."""
@@ -247,7 +263,7 @@ async def generate(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
     try:
         return await exchange.run()
     finally:
-        gateway.exchanges.discard(exchange)
+        gateway.left(exchange)
         exchange.finish()
         tokens = (record.input_tokens or 0) + (record.output_tokens or 0)
         gateway.admission.leave(inbound.tenant, tokens, time.time())
@@ -272,9 +288,7 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
     if isinstance(prepared, Fault):
         return _fault(inbound, prepared)
     answer = msgspec.json.encode({"input_tokens": estimate(prepared.body)})
-    return web.Response(
-        body=answer, content_type="application/json", headers={"x-dragoman-token-count": "estimate"}
-    )
+    return web.Response(body=answer, content_type="application/json", headers={"x-dragoman-token-count": "estimate"})
 
 
 def _countable(body: bytes) -> bytes:
@@ -293,9 +307,16 @@ async def models(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
 
 
 async def upgrade(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
-    """GET /v1/responses: no WebSocket here yet, in the words that make Codex fall back to POST at once."""
-    message = "WebSocket is not served here; use POST /v1/responses"
-    return _fault(inbound, Fault(kind="invalid_request", status=426, message=message, cause="client"))
+    """GET /v1/responses: a WebSocket, or a 426 in the words that make Codex fall back to POST at once."""
+    began = monotonic()
+    room = len(gateway.sockets) < socket.MAX_SOCKETS and not gateway.draining
+    if socket.wanted(inbound.request) and room:
+        return await socket.serve(gateway, inbound.request)
+    message = "no WebSocket is served for this request; use POST /v1/responses"
+    response = _fault(inbound, Fault(kind="invalid_request", status=426, message=message, cause="client"))
+    response.headers["upgrade"] = "websocket"
+    gateway.summary(inbound.record, response.status, began)
+    return response
 
 
 async def live(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
@@ -329,7 +350,7 @@ def _table() -> dict[tuple[str, str], Route]:
     served = {
         ("POST", "/chat/completions"): Route(generate, "client", "chat", recorded=True),
         ("POST", "/responses"): Route(generate, "client", "responses", recorded=True),
-        ("GET", "/responses"): Route(upgrade, "client", "responses", recorded=True),
+        ("GET", "/responses"): Route(upgrade, "client", "responses"),
         ("POST", "/messages"): Route(generate, "client", "messages", recorded=True),
         ("POST", "/messages/count_tokens"): Route(count_tokens, "client", "messages"),
         ("GET", "/models"): Route(models, "client"),

@@ -38,7 +38,7 @@ def _unauthorised(message: str) -> Fault:
     return Fault(kind="authentication", message=message, cause="client", code="invalid_api_key")
 
 
-def key_of(headers: Mapping[str, str]) -> str | None | Fault:
+def key_of(headers: Mapping[str, str]) -> str | Fault | None:
     """Return the client key from `Authorization: Bearer` or `x-api-key`, None without one; both and different: 401."""
     bearer = headers.get("authorization", "")
     scheme, _, token = bearer.partition(" ")
@@ -66,10 +66,8 @@ def authenticate(headers: Mapping[str, str], clients: tuple[Client, ...]) -> Ten
         if hmac.compare_digest(digest, client.key_sha256):
             found = client
     if found is None or key is None:
-        return _unauthorised("missing or invalid API key; send yours as `Authorization: Bearer KEY` or `x-api-key: KEY`")
-    return Tenant(
-        found.name, found.models, found.requests_per_minute, found.max_concurrent, found.tokens_per_day
-    )
+        return _unauthorised("missing or invalid API key; send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")
+    return Tenant(found.name, found.models, found.requests_per_minute, found.max_concurrent, found.tokens_per_day)
 
 
 def is_admin(headers: Mapping[str, str], admin_sha256: str | None, *, loopback_peer: bool) -> bool:

@@ -85,7 +85,7 @@ def _inflated(raw: bytes, encoding: str, limit: int) -> bytes | Fault:
     assert machine is not None
     try:
         out = machine.decompress(raw, max_length=limit + 1)
-    except Exception:  # each library has errors of its own; all of them mean the same to the client
+    except Exception:  # noqa: BLE001  each library has errors of its own; all of them mean the same to the client
         return Fault(kind="invalid_request", message=f"the body is not valid {encoding}", cause="client")
     if len(out) > limit:
         return too_large(limit)

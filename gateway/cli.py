@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _config(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", metavar="PATH", help="config file (default: $DRAGOMAN_CONFIG, then XDG, then /etc)")
+    command.add_argument("--config", metavar="PATH", help="config file (default: $DRAGOMAN_CONFIG, XDG, /etc)")
 
 
 def _json(command: argparse.ArgumentParser) -> None:

@@ -71,7 +71,8 @@ def serve(options: argparse.Namespace) -> int:
     try:
         sock = lifecycle.bind(config.server.host, config.server.port, shared=config.server.workers > 1)
     except OSError as error:
-        print(f"dragoman: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}", file=sys.stderr)
+        address = f"{config.server.host}:{config.server.port}"
+        print(f"dragoman: cannot listen on {address}: {error.strerror}", file=sys.stderr)
         return EXIT_PROBLEM
     return run_loop(lifecycle.serve(config, sock))
 
@@ -109,7 +110,9 @@ def models(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
         return EXIT_OK
-    cells = [(row.alias, ", ".join(row.routes), ", ".join(row.dialects), str(row.context_window or "-")) for row in rows]
+    cells = [
+        (row.alias, ", ".join(row.routes), ", ".join(row.dialects), str(row.context_window or "-")) for row in rows
+    ]
     table([("ALIAS", "ROUTES", "DIALECT", "CONTEXT"), *cells])
     return EXIT_OK
 
@@ -128,8 +131,8 @@ def providers(options: argparse.Namespace) -> int:
 
     rows = []
     for name, entry in sorted(entries().items()):
-        dist = entry.dist
-        rows.append((name, dist.name if dist else "dragoman-gateway", dist.version if dist else "built in", entry.value))
+        name_of, version = (entry.dist.name, entry.dist.version) if entry.dist else ("dragoman-gateway", "built in")
+        rows.append((name, name_of, version, entry.value))
     if options.json:
         keys = ("plugin", "distribution", "version", "entry_point")
         sys.stdout.write(msgspec.json.encode([dict(zip(keys, row, strict=True)) for row in rows]).decode() + "\n")
@@ -143,4 +146,3 @@ def table(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-

@@ -124,6 +124,8 @@ class Pool(msgspec.Struct, frozen=True):
     """How long a limited key rests when the upstream names no time."""
     retire_rejected: bool = True
     """A 401 takes the key out for later requests."""
+    retries: Annotated[int, Meta(ge=0, le=5)] = 0
+    """How often a 502 or 503 is tried again, with the same key and before anything was sent."""
 
 
 class Provider(msgspec.Struct, frozen=True):

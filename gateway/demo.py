@@ -169,7 +169,8 @@ Claude Code:
 
 Codex:
   DEMO_KEY=demo codex exec --skip-git-repo-check -c model=demo -c model_provider=dragoman \\
-    -c 'model_providers.dragoman={name="dragoman",base_url="URL/v1",env_key="DEMO_KEY",wire_api="responses"}' 'say hello'
+    -c 'model_providers.dragoman={name="d",base_url="URL/v1",env_key="DEMO_KEY",wire_api="responses"}' \\
+    'say hello'
 
 Grok Build:
   XAI_API_KEY=demo GROK_MODELS_BASE_URL=URL/v1 grok -p 'say hello' -m demo

@@ -25,6 +25,7 @@ from gateway.recall import Recall, leans
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime, Upstreams
 from gateway.sessions import session_of
+from gateway.thoughts import Thoughts
 from gateway.watch import Watch
 from providers.api import Call, Unreachable, Upstream, Verdict
 from providers.transport import ERRORS, explain
@@ -39,6 +40,8 @@ __all__ = ["Exchange"]
 
 ERROR_BODY_BYTES = 256 * 1024
 """Of an upstream's error body only this much is read."""
+RETRY_S = 1.0
+"""Wait before the first further try of a 502 or 503; each next one waits twice as long."""
 MENDS = 3
 """How often one key is tried again after its provider mended the request or the credential."""
 WHOLE_WAITS = 4
@@ -56,14 +59,24 @@ class Exchange:
     """Carry one generation request of one client through to its end."""
 
     def __init__(
-        self, runtime: Runtime, request: web.BaseRequest, dialect: Dialect, tenant: Tenant, record: Record, created: int
+        self,
+        runtime: Runtime,
+        request: web.BaseRequest,
+        dialect: Dialect,
+        tenant: Tenant,
+        record: Record,
+        created: int,
+        *,
+        body: bytes | None = None,
+        downstream: Downstream | None = None,
     ) -> None:
         self.runtime = runtime
         self.request = request
         self.dialect = dialect
         self.tenant = tenant
         self.record = record
-        self.downstream = Downstream(request, dialect, record.request_id)
+        self.downstream = downstream or Downstream(request, dialect, record.request_id)
+        self._body = body
         self._created = created
         self._began = monotonic()
         self._waited = 0.0
@@ -73,6 +86,8 @@ class Exchange:
         self._interrupt: Fault | None = None
         self._machine: Stream | None = None
         self._recall: Recall | None = None
+        self._thoughts: Thoughts | None = None
+        self._sent = b""
         self._session = ""
         self._events = self._meanings = 0
 
@@ -107,7 +122,9 @@ class Exchange:
     # ------------------------------------------------------------------ steps 1 to 3: read, route
 
     async def _serve(self) -> web.StreamResponse | Fault:
-        body = await read_body(self.request, self.runtime.config.server.max_request_bytes)
+        given, self._body = self._body, None
+        limit = self.runtime.config.server.max_request_bytes
+        body = given if given is not None else await read_body(self.request, limit)
         if isinstance(body, Fault):
             return body
         self.record.request_bytes = len(body)
@@ -162,10 +179,16 @@ class Exchange:
             reasoning=resolved.settings.reasoning,
             native=provider.native and (target.traits.server_state or not leans(body)),
             clean=self.runtime.scrub,
+            count=lambda sent: self.runtime.tokens.count(name, model, sent)[0],
         )
         recall = self._recall = self._remembering(peek, asked.seed, target)
+        thoughts = self._thoughts = Thoughts(self.runtime.shadow, self.tenant.name, self._session)
         prepared = pair.request(
-            body, peek, target, asked, lambda c: provider.amend(recall.restore(c) if recall else c, target)
+            body,
+            peek,
+            target,
+            asked,
+            lambda c: provider.amend(thoughts.amend(recall.restore(c) if recall else c, target), target),
         )
         if isinstance(prepared, Fault):
             return prepared
@@ -186,11 +209,21 @@ class Exchange:
         )
 
     def _observer(self) -> Callable[[Event], None] | None:
-        return self._recall.observe if self._recall is not None else None
+        thoughts = self._thoughts.observer() if self._thoughts is not None else None
+        if self._recall is None or thoughts is None:
+            return self._recall.observe if self._recall is not None else thoughts
+        recall = self._recall.observe
+
+        def both(event: Event) -> None:
+            recall(event)
+            thoughts(event)
+
+        return both
 
     def _note(self, prepared: Prepared) -> None:
         record = self.record
         record.upstream_request_bytes = len(prepared.body)
+        self._sent = prepared.body
         record.notes = prepared.notes.count
         self.downstream.notes = prepared.notes.count
         if prepared.conversation is not None:
@@ -227,6 +260,11 @@ class Exchange:
         report: dict[str, Any] = {"outcome": "cancelled"}
         try:
             outcome, verdict = await self._send(upstreams, pair, prepared, prepared.body, model, lease)
+            for waits in range(upstreams.retries):
+                if self._begun() or not _passing(outcome, verdict):
+                    break
+                await asyncio.sleep(RETRY_S * 2**waits)
+                outcome, verdict = await self._send(upstreams, pair, prepared, prepared.body, model, lease)
             body = prepared.body
             for _ in range(MENDS):
                 if verdict is None or self._begun() or not (verdict.renew or verdict.amended is not None):
@@ -466,6 +504,10 @@ class Exchange:
             record.take(machine.tally, native=isinstance(machine, NativeStream))
             if record.outcome is None and machine.done:
                 record.outcome = outcome_of(machine.fault, machine.tally.stop)
+        if self._sent:
+            self.runtime.prefixes.note(record, self.tenant.name, self._session, self._sent)
+            name, model = record.provider or "", record.upstream_model or ""
+            self.runtime.tokens.learn(name, model, self._sent, record.input_tokens)
         if self.downstream.first_write is not None:
             record.first_byte_ms = _ms(self.downstream.first_write - self._began)
         record.overhead_ms = _ms(max(0.0, monotonic() - self._began - self._waited))
@@ -498,6 +540,11 @@ def _falls_back(fault: Fault, reasons: tuple[str, ...]) -> bool:
 def _moves_on(fault: Fault, machine: Stream | None) -> bool:
     """Tell whether another key may be tried: an effective 429, and nothing of an answer sent (promises 1 and 2)."""
     return fault.kind == "rate_limited" and (machine is None or not machine.begun)
+
+
+def _passing(outcome: web.StreamResponse | Fault, verdict: Verdict | None) -> bool:
+    """Tell whether an upstream's own 502 or 503 may be over soon; no answer at all is not repeated (S35)."""
+    return isinstance(outcome, Fault) and verdict is not None and not verdict.limited and outcome.status in (502, 503)
 
 
 def _resting(resting: Resting, limited: Fault | None) -> Fault:

@@ -18,6 +18,8 @@ from aiohttp import web
 from gateway.app import Gateway, Server
 from gateway.config import Config, is_loopback
 from gateway.configfile import load
+from gateway.keeper import Keeper
+from gateway.keypool import Pool
 from gateway.plugins import options_type, requirements
 from gateway.problems import Problem
 from gateway.telemetry import Telemetry, place_of, quiet_libraries
@@ -33,9 +35,10 @@ BACKLOG = 512
 class Listening:
     """A gateway behind a socket: what `serve`, the demo and tests start and stop."""
 
-    def __init__(self, gateway: Gateway, runner: web.ServerRunner, url: str) -> None:
+    def __init__(self, gateway: Gateway, runner: web.ServerRunner, url: str, keeper: Keeper) -> None:
         self.gateway = gateway
         self.url = url
+        self.keeper = keeper
         self._runner = runner
 
     async def close(self, drain_s: float) -> None:
@@ -44,12 +47,14 @@ class Listening:
             await site.stop()
         await self.gateway.drain(drain_s)
         await self._runner.cleanup()
+        await self.keeper.close()
         await self.gateway.close()
 
 
 async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | None = None) -> Listening:
     """Serve a configuration on its address, or on a socket that is already bound."""
     gateway = Gateway(config, telemetry)
+    keeper = keep(gateway, config, telemetry)
     server = Server(
         gateway.handle,
         handler_cancellation=True,  # a client that leaves must stop its upstream call (S25)
@@ -67,7 +72,20 @@ async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | Non
     host, port = sock.getsockname()[:2]
     gateway.bound = (config.server.host, host)
     shown = f"[{host}]" if ":" in host else host
-    return Listening(gateway, runner, f"http://{shown}:{port}")
+    return Listening(gateway, runner, f"http://{shown}:{port}", keeper)
+
+
+def keep(gateway: Gateway, config: Config, telemetry: Telemetry) -> Keeper:
+    """Give a new gateway what an earlier process left, and keep its state from now on."""
+    keeper = Keeper(config.state, telemetry.log)
+    gateway.runtime.pepper = keeper.pepper
+    keeper.restore(gateway.runtime.pools())
+
+    def pools() -> dict[str, Pool]:
+        return gateway.runtime.pools()  # of whatever configuration runs by then
+
+    keeper.start(pools)
+    return keeper
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:

@@ -32,8 +32,9 @@ def _lacks(table: Provider, file: str) -> Iterator[Problem]:
     at = f"providers.{table.name}"
     try:
         plugin = load(table.plugin)
-    except Exception as error:  # a third party's module may fail in any way; the operator has to see which
-        yield Problem(file, 0, f"{at}.plugin", f"plugin {table.plugin!r} does not load: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  a third party's module may fail in any way
+        what = f"plugin {table.plugin!r} does not load: {type(error).__name__}: {error}"
+        yield Problem(file, 0, f"{at}.plugin", what, "install or mend the plugin's package")
         return
     if not (table.base_url or plugin.base_url):
         yield Problem(file, 0, f"{at}.base_url", "is missing", 'add base_url = "https://HOST/v1"')
@@ -41,5 +42,5 @@ def _lacks(table: Provider, file: str) -> Iterator[Problem]:
         mend = f'add keys = [ {{ name = "main", value = {{ env = "{table.name.upper()}_API_KEY" }} }} ]'
         yield Problem(file, 0, f"{at}.keys", "is missing", mend)
     if table.dialect and table.dialect not in plugin.dialects:
-        spoken = ", ".join(plugin.dialects)
-        yield Problem(file, 0, f"{at}.dialect", f"plugin {table.plugin!r} does not speak {table.dialect!r}", f"use {spoken}")
+        what = f"plugin {table.plugin!r} does not speak {table.dialect!r}"
+        yield Problem(file, 0, f"{at}.dialect", what, f"use {', '.join(plugin.dialects)}")

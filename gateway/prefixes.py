@@ -6,7 +6,8 @@ the line of which it keeps most. Digests and sizes only; bounded in sessions, li
 
 from collections import OrderedDict
 
-from translators.prefix import Kept, Prefix, kept
+from gateway.record import Record
+from translators.prefix import Kept, Prefix, kept, prefix_of
 
 __all__ = ["MAX_ELEMENTS", "MAX_LINES", "MAX_SESSIONS", "Prefixes"]
 
@@ -25,6 +26,16 @@ class Prefixes:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def note(self, record: Record, tenant: str, session: str, body: bytes) -> None:
+        """Write into a request's record what its prompt is, and what it keeps of the session's earlier ones."""
+        prefix = prefix_of(body)
+        if prefix is None:
+            return
+        record.prefix_hash, record.prefix_bytes = prefix.hash, prefix.size
+        found = self.follow(tenant, session, f"{record.provider}/{record.upstream_model}", prefix)
+        if found is not None:
+            record.prefix_kept_bytes, record.prefix_broken_at = found.bytes, found.broken_at
 
     def follow(self, tenant: str, session: str, upstream: str, prefix: Prefix) -> Kept | None:
         """Return what a prompt keeps of its session's earlier ones; None for the first, or without a session."""

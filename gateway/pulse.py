@@ -20,7 +20,9 @@ WRITE_STALL_S = 60.0
 class Pulse:
     """Watch over one exchange. `stalled` names the timer that fired; `on_stall` then aborts the upstream."""
 
-    def __init__(self, downstream: Downstream, *, keepalive_s: float, streaming: bool, on_stall: Callable[[], None]):
+    def __init__(
+        self, downstream: Downstream, *, keepalive_s: float, streaming: bool, on_stall: Callable[[], None]
+    ) -> None:
         self.stalled: str | None = None
         self.watch: Watch | None = None
         self.keepalive: Callable[[], bytes] | None = None

@@ -16,8 +16,11 @@ from gateway.config import Config, Model
 from gateway.config import Provider as ProviderTable
 from gateway.keypool import Pool
 from gateway.models import Resolved, resolve
+from gateway.prefixes import Prefixes
 from gateway.scrub import Scrubber
 from gateway.stores.replay import Replay
+from gateway.stores.shadow import Shadow
+from gateway.tokens import Tokens
 from gateway.watch import Timeouts
 from providers.api import Provider, Setup
 from providers.registry import load
@@ -40,6 +43,8 @@ class Upstreams(msgspec.Struct):
     pool: Pool
     affinity: Affinity
     timeouts: Timeouts
+    retries: int = 0
+    """Further attempts with the same key after a 502 or 503."""
 
     def readmit(self) -> None:
         """Let logins serve again whose file was replaced since the upstream refused them."""
@@ -56,6 +61,9 @@ class Runtime:
         self.scrub = Scrubber(config.secrets)
         self.pepper: bytes = previous.pepper if previous else secrets.token_bytes(32)
         self.replay: Replay = previous.replay if previous else Replay()
+        self.shadow: Shadow = previous.shadow if previous else Shadow()
+        self.prefixes: Prefixes = previous.prefixes if previous else Prefixes()
+        self.tokens: Tokens = previous.tokens if previous else Tokens()
         self.upstreams = {name: self._upstreams(table, previous) for name, table in config.providers.items()}
         self._targets: dict[tuple[str, str, str], Target] = {}
         self.running = 0
@@ -77,7 +85,11 @@ class Runtime:
             pool.restore(before.pool.export(now, wall), now, wall)
         limits = table.timeouts
         timeouts = Timeouts(limits.first_event_s, limits.first_meaning_s, limits.idle_s, limits.meaning_idle_s)
-        return Upstreams(provider, pool, before.affinity if before else Affinity(), timeouts)
+        return Upstreams(provider, pool, before.affinity if before else Affinity(), timeouts, table.pool.retries)
+
+    def pools(self) -> dict[str, Pool]:
+        """Return the key pools by provider name."""
+        return {name: upstreams.pool for name, upstreams in self.upstreams.items()}
 
     def resolve(self, name: str) -> Resolved | None:
         """Return the routes of a model name that a client sent."""

@@ -5,13 +5,13 @@ untouched: Messages signatures, Responses encrypted_content, Chat reasoning_deta
 """
 
 import base64
-import binascii
 import hashlib
 
 import msgspec
 
 from translators.conversation import State
 from translators.events import Carried
+from translators.jsonio import ERRORS
 
 __all__ = ["MARK", "MAX_CARRIER_BYTES", "is_carrier", "origin_of", "seal", "unseal"]
 
@@ -32,7 +32,7 @@ _decode = msgspec.json.Decoder(_Payload).decode
 
 def origin_of(provider: str, base_url: str, family: str) -> str:
     """Return the short stable tag of where state comes from: provider name, address and model family."""
-    return hashlib.sha256("\x00".join((provider, base_url, family)).encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{provider}\x00{base_url}\x00{family}".encode()).hexdigest()[:16]
 
 
 def seal(carried: Carried, origin: str) -> str | None:
@@ -56,6 +56,6 @@ def unseal(state: State | None, kinds: tuple[str, ...], origin: str) -> Carried 
         return None
     try:
         payload = _decode(base64.urlsafe_b64decode(parts[3]))
-    except (msgspec.DecodeError, binascii.Error, ValueError):
+    except (*ERRORS, ValueError):
         return None
     return Carried(parts[1], payload.data, payload.id)  # type: ignore[arg-type]

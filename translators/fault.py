@@ -77,7 +77,9 @@ class Refused(Exception):
         self.fault = fault
 
 
-def refuse(message: str, *, param: str | None = None, code: str | None = None, kind: Kind = "invalid_request") -> Refused:
+def refuse(
+    message: str, *, param: str | None = None, code: str | None = None, kind: Kind = "invalid_request"
+) -> Refused:
     """Return the exception for a client request that cannot be served (HTTP 4xx, no upstream call; I31)."""
     return Refused(Fault(kind=kind, message=message, param=param, code=code, cause="client"))
 

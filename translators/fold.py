@@ -2,6 +2,7 @@
 
 import msgspec
 
+from translators.conversation import Receipt
 from translators.events import (
     BlockEnd,
     BlockStart,
@@ -17,7 +18,6 @@ from translators.events import (
     Stop,
     Usage,
 )
-from translators.conversation import Receipt
 
 __all__ = ["Answer", "Block", "Fold"]
 

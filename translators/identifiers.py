@@ -32,7 +32,7 @@ def call_id_for_openai(call_id: str) -> str:
 
 
 def response_id(upstream: str, family: str, seed: str) -> str:
-    """Return the answer's id with the client family's prefix (`msg_`, `resp_`, `chatcmpl-`); `seed` if there is none."""
+    """Return the answer's id with the client family's prefix (`msg_`, `resp_`, `chatcmpl-`); else the seed."""
     if not upstream:
         return family + seed
     if upstream.startswith(family):

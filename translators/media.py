@@ -41,9 +41,11 @@ def check_image(media_type: str, data: str, at: str) -> None:
     if media_type not in IMAGE_TYPES:
         raise refuse(f"{at}: images of type {media_type!r} are not supported", param=at, code="unsupported_content")
     try:
-        base64.b64decode(data, validate=True)
+        content = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise refuse(f"{at}: the image is not valid base64", param=at, code="unsupported_content") from None
+        content = b""
+    if not content:
+        raise refuse(f"{at}: the image is not valid base64", param=at, code="unsupported_content")
 
 
 def image_url(image: Image) -> str:

@@ -5,20 +5,30 @@ interest are looked at: the model's name becomes the alias, usage and the termin
 that ends without a terminal becomes an error, never a success (I2, S37).
 """
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
 from translators.dialect import Dialect, Reply, Seen
-from translators.fault import Fault, broken
-from translators.jsonio import encode
-from translators.sse import COMMENT, MAX_FRAME_BYTES, Splitter
+from translators.fault import Fault, Refused, broken
+from translators.jsonio import ERRORS, encode
+from translators.sse import COMMENT, END, MAX_FRAME_BYTES, Regions, frame_of
 from translators.tally import Tally
 
 __all__ = ["NativeStream"]
 
-END = b"\n\n"
 MAX_STREAM_BYTES = 64 * 1024 * 1024
+
+_MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_text = msgspec.json.Decoder(str).decode
+
+
+def _spells(document: bytes, text: str) -> bool:
+    try:
+        return _text(document) == text
+    except ERRORS:
+        return False
 
 
 class NativeStream:
@@ -36,13 +46,14 @@ class NativeStream:
         self._clean = clean
         self._alias = encode(reply.alias)
         self._watcher = dialect.watch(reply)
-        self._limit = limit
+        self._regions = Regions(limit)
         self._left = MAX_STREAM_BYTES
-        self._rest = b""
-        self._carriage = False
         self._terminal = False
-        self._swap: tuple[bytes, bytes] | None = None
+        self._swaps: dict[bytes, bytes] = {}
+        """The model's name as the upstream spells it, to what the client gets instead."""
         self._looked = False
+        self._opening = True
+        """Until the model's name or content was seen every frame is looked at: the name may come late."""
 
     @property
     def fault(self) -> Fault | None:
@@ -56,23 +67,18 @@ class NativeStream:
         self._left -= len(chunk)
         if self._left < 0:
             return self.fail(broken("the upstream's answer is too large", cause="limit"))
-        if b"\r" in chunk or self._carriage:
-            chunk = self._unified(chunk)
-        ready = self._rest + chunk if self._rest else chunk
-        cut = ready.rfind(END)
-        if cut < 0:
-            self._rest = ready
-            if len(ready) > self._limit:
-                return self.fail(broken("an upstream event is too large", cause="limit"))
-            return b""
-        self._rest = ready[cut + 2 :]
-        return self._region(ready if not self._rest else ready[: cut + 2])
+        try:
+            region = self._regions.feed(chunk)
+        except Refused as refused:
+            return self.fail(refused.fault)
+        return self._region(region) if region else b""
 
     def finish(self) -> bytes:
         """Return the end of the stream: nothing after a terminal, the error form when none was seen."""
-        out = self._region(self._rest + END) if self._rest.strip() and not self.done else b""
-        self._rest = b""
         if self.done:
+            return b""
+        out = self._last(self._regions.finish())
+        if self.fault is not None:
             return out
         if self._terminal:
             self.done = True
@@ -92,70 +98,69 @@ class NativeStream:
         return self._dialect.native_failure(fault, False)
 
     def keepalive(self) -> bytes:
-        """Return a comment, which no client takes for an event."""
-        return b"" if self.done or self._rest else COMMENT
-
-    def _unified(self, chunk: bytes) -> bytes:
-        if self._carriage:
-            chunk = chunk.removeprefix(b"\n")
-        self._carriage = chunk.endswith(b"\r")
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        """Return a comment, which no client takes for an event; frames are sent whole, so it may stand anywhere."""
+        return b"" if self.done else COMMENT
 
     def _region(self, region: bytes) -> bytes:
         """Forward whole frames: as they are when nothing in them is of interest."""
         self.tally.events += region.count(END)
         if self._watcher.meaningful.search(region):
             self.tally.meanings += 1
-        if not self._looked or self._watcher.interesting.search(region):
+        if self._opening or self._watcher.interesting.search(region):
             return self._frames(region)
         return self._renamed(region)
 
+    def _last(self, rest: bytes) -> bytes:
+        """Forward a last frame that lacks its blank line, unless it is half a frame behind the answer's end."""
+        frame = frame_of(rest)
+        if frame is None or (self._terminal and self._watcher.look(frame).failed is not None):
+            return b""
+        self._opening = True
+        return self._region(rest.removesuffix(b"\n") + END)
+
     def _frames(self, region: bytes) -> bytes:
         out: list[bytes] = []
-        for block in region.split(END):
-            if not block:
-                continue
-            piece = self._frame(block + END)
-            if piece:
-                out.append(piece)
+        for block in region[:-2].split(END):
+            out.append(self._frame(block))
             if self.done:
                 break
         return b"".join(out)
 
     def _frame(self, block: bytes) -> bytes:
-        frames = Splitter(self._limit).feed(block)
-        if not frames:
-            return block if self._looked else b""  # a comment before the first event does not begin the answer
+        frame = frame_of(block)
+        if frame is None:
+            return block + END if self._looked else b""  # a comment before the first event does not begin the answer
         self._looked = True
-        seen = self._watcher.look(frames[0])
-        self._note(seen)
+        seen = self._watcher.look(frame)
+        self._note(seen, block)
         if seen.failed is not None:
             self.raw = seen.failed.raw
             return self._failed(seen)
         if seen.terminal:
             self._terminal = True
-        return self._renamed(block if seen.replace is None else seen.replace)
+        return self._renamed(block + END if seen.replace is None else seen.replace)
 
     def _failed(self, seen: Seen) -> bytes:
         assert seen.failed is not None
         fault = msgspec.structs.replace(seen.failed.fault, message=self._clean(seen.failed.fault.message))
         return self.fail(fault)
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: Seen, block: bytes) -> None:
         if seen.usage is not None:
             self.tally.usage = seen.usage
         if seen.stop is not None:
             self.tally.stop = seen.stop
-        if seen.model is not None and self._swap is None:
+        if self._opening and seen.model is not None:
             self.tally.upstream_model = seen.model
-            self._swap = (b'"model":' + encode(seen.model), b'"model":' + self._alias)
+            for found in _MODEL.finditer(block):
+                if _spells(found[1], seen.model):
+                    self._swaps[found[0]] = found[0].removesuffix(found[1]) + self._alias
+        if seen.model or self._watcher.meaningful.search(block):
+            self._opening = False
 
     def _renamed(self, region: bytes) -> bytes:
-        self.begun = True
-        if self._swap is None:
-            return region
-        old, new = self._swap
-        region = region.replace(old, new)
-        spaced = old.replace(b":", b": ", 1)
-        return region.replace(spaced, new) if spaced in region else region
-
+        if region:
+            self.begun = True
+        for old, new in self._swaps.items():
+            region = region.replace(old, new)
+        return region

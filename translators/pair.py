@@ -12,7 +12,7 @@ from translators.adjacency import adjacent
 from translators.conversation import Conversation
 from translators.dialect import Dialect, Peek, Reply, Source, Target
 from translators.effort import shown
-from translators.events import BlockStart, Event, Failed, Finish, Start
+from translators.events import BlockStart, Delta, Event, Failed, Finish, Start, Usage
 from translators.fault import Fault, Refused, broken, refuse
 from translators.fold import Fold
 from translators.messages.count import estimate
@@ -225,6 +225,7 @@ class TranslatedStream:
         self._encoder = pair.client.encoder(prepared.reply)
         self._fold = None if prepared.stream else Fold()
         self._start: Start | None = None
+        self._early: Usage | None = None
         self._left = MAX_ANSWER_BYTES
 
     @property
@@ -245,10 +246,10 @@ class TranslatedStream:
             return self.fail(refused.fault)
         out: list[bytes] = []
         for frame in frames:
-            piece = self.take(self._decoder.push(frame))
-            if piece:
-                out.append(piece)
-        return b"".join(out) if len(out) != 1 else out[0]
+            self._take(self._decoder.push(frame), out)
+            if self.done:
+                break
+        return b"".join(out)
 
     def finish(self) -> bytes:
         """Return the end of the stream at the upstream's end: its pending terminal, or the error form."""
@@ -281,16 +282,23 @@ class TranslatedStream:
     def take(self, events: Iterable[Event]) -> bytes:
         """Return the client's bytes for decoder events."""
         out: list[bytes] = []
+        self._take(events, out)
+        return b"".join(out)
+
+    def _take(self, events: Iterable[Event], out: list[bytes]) -> None:
+        count, order = self.tally.count, self._sequencer.push
         for decoded in events:
-            self.tally.count(decoded)
+            count(decoded)
             event = decoded
             if type(decoded) is BlockStart and decoded.kind == "tool":
                 event = self._toolbox.restore(decoded)
             if self._observe is not None:
                 self._observe(event)
-            for ordered in self._sequencer.push(event):
-                self._emit(ordered, out)
-        return b"".join(out)
+            for ordered in order(event):
+                if type(ordered) is Delta and self.begun:
+                    out.append(self._encoder.push(ordered))
+                else:
+                    self._emit(ordered, out)
 
     def forward(self, events: Iterable[Event], body: bytes) -> None:
         """Take a whole answer of the client's own dialect: its facts from the events, its bytes as they are."""
@@ -302,8 +310,12 @@ class TranslatedStream:
                 fault = msgspec.structs.replace(event.fault, message=self._clean(event.fault.message))
                 self.tally.fault, self.raw = fault, event.raw
         self.done = True
-        if self.fault is None:
+        if self.fault is not None:
+            return
+        try:
             self.output = self._pair.client.native_answer(body, self._reply)
+        except Refused as refused:
+            self.tally.fault = refused.fault
 
     def _emit(self, event: Event, out: list[bytes]) -> None:
         if type(event) is Failed:
@@ -321,6 +333,10 @@ class TranslatedStream:
         if type(event) is Start:
             self._start = event
             return
+        if type(event) is Usage and not self.begun:
+            # Counts say nothing of the answer: an error may still follow them that becomes an HTTP error.
+            self._early = event
+            return
         self._begin(out)
         out.append(self._encoder.push(event))
         self.done = type(event) is Finish
@@ -329,6 +345,8 @@ class TranslatedStream:
         if not self.begun:
             self.begun = True
             out.append(self._encoder.push(self._start or Start()))
+            if self._early is not None:
+                out.append(self._encoder.push(self._early))
 
     def _answer(self) -> None:
         assert self._fold is not None

@@ -8,9 +8,9 @@ from collections import deque
 
 import msgspec
 
-from translators.events import BlockEnd, BlockStart, Delta, Event, Failed, Finish, Mark, Stop
+from translators.events import BlockEnd, BlockStart, Delta, Event, Failed, Finish, Kind, Mark, Stop
 from translators.fault import Fault, broken
-from translators.jsonio import is_object
+from translators.jsonio import is_object, size_of
 from translators.notes import Notes
 
 __all__ = ["Budget", "Sequencer"]
@@ -55,6 +55,7 @@ class Sequencer:
         self._left = budget.events
         self._pending: dict[int, _Pending] = {}
         self._open: int | None = None
+        self._kind: Kind = "text"
         self._checked = False
         self._arguments: list[str] = []
         self._argument_bytes = 0
@@ -74,9 +75,9 @@ class Sequencer:
         if self._left < 0:
             return self._fail(broken("the upstream sent too many events", cause="limit"))
         if type(event) is Delta:
-            if event.key == self._open:
-                return self._passed(event)
-            return self._queue(event)
+            if event.key != self._open:
+                return self._queue(event)
+            return [event] if self._kind != "tool" else self._argument(event)
         return self._other(event)
 
     def _other(self, event: Event) -> list[Event]:
@@ -95,11 +96,11 @@ class Sequencer:
             case _:
                 return [event]
 
-    def _passed(self, event: Delta) -> list[Event]:
+    def _argument(self, event: Delta) -> list[Event]:
+        self._argument_bytes += size_of(event.text)
+        if self._argument_bytes > self._budget.argument_bytes:
+            return self._fail(broken("the arguments of a tool call are too large", cause="limit"))
         if self._checked:
-            self._argument_bytes += len(event.text)
-            if self._argument_bytes > self._budget.argument_bytes:
-                return self._fail(broken("the arguments of a tool call are too large", cause="limit"))
             self._arguments.append(event.text)
         return [event]
 
@@ -111,25 +112,29 @@ class Sequencer:
         if start.key in self._pending or start.key == self._open:
             return self._fail(broken("the upstream opened a block twice"))
         self._pending[start.key] = _Pending(start)
-        self._refused = self._refused or start.kind == "refusal"
         return self._advance()
 
     def _queue(self, event: Delta | Mark) -> list[Event]:
         pending = self._pending.get(event.key)
         if pending is None or pending.closed:
             return self._fail(broken("the upstream added to a block that is not open"))
+        if not self._wanted(pending.start.kind, event):
+            return []
         pending.events.append(event)
         self._queued += 1
         if type(event) is Delta:
-            self._queued_bytes += len(event.text)
+            self._queued_bytes += size_of(event.text)
         if self._queued > self._budget.queued_events or self._queued_bytes > self._budget.queued_bytes:
             return self._fail(broken("too much of the answer is out of order", cause="limit"))
         return self._advance()
 
     def _mark(self, event: Mark) -> list[Event]:
-        if event.key == self._open:
-            return [event]
-        return self._queue(event)
+        if event.key != self._open:
+            return self._queue(event)
+        return [event] if self._wanted(self._kind, event) else []
+
+    def _wanted(self, kind: Kind, event: Delta | Mark) -> bool:
+        return kind != "reasoning" or (self._shown if type(event) is Delta else self._carried)
 
     def _end(self, event: BlockEnd) -> list[Event]:
         if event.key == self._open:
@@ -145,51 +150,43 @@ class Sequencer:
         out: list[Event] = []
         while self._open is None and self._pending:
             key, pending = next(iter(self._pending.items()))
-            if not self._ready(pending):
-                if pending.closed is None:
-                    break
-                del self._pending[key]
-                continue
+            ready = self._ready(pending)
+            if not ready and pending.closed is None:
+                break
             del self._pending[key]
-            self._open = key
-            # Only JSON arguments are checked: raw input of a custom tool is any text.
-            self._checked = pending.start.kind == "tool" and pending.start.form == "function"
-            out.append(pending.start)
-            for event in pending.events:
-                self._queued -= 1
-                if type(event) is Delta:
-                    self._queued_bytes -= len(event.text)
-                    out.extend(self._passed(event))
-                    if self.done:
-                        return out
-                else:
-                    out.append(event)
-            if pending.closed is not None:
-                out.append(self._closed(pending.closed))
+            if ready:
+                out.extend(self._opened(pending))
+            else:
+                self._queued -= len(pending.events)
         return out
 
     def _ready(self, pending: _Pending) -> bool:
         """Tell whether a block opens downstream: tools and receipts at once, others with content or with state."""
-        if pending.start.kind in ("tool", "receipt"):
+        kind = pending.start.kind
+        if kind in ("tool", "receipt") or any(type(event) is Delta for event in pending.events):
             return True
-        if pending.start.kind == "reasoning":
-            if not self._carried:
-                self._discard(pending, Mark)
-            if not self._shown:
-                self._discard(pending, Delta)
-            # An unseen reasoning block is opened only once it is complete and has state to carry.
-            if not self._shown and pending.closed is None:
-                return False
-        if any(type(event) is Delta for event in pending.events):
-            return True
-        bare = self._bare or pending.start.kind != "reasoning"
-        return bare and pending.closed is not None and any(type(event) is Mark for event in pending.events)
+        return pending.closed is not None and bool(pending.events) and (self._bare or kind != "reasoning")
 
-    def _discard(self, pending: _Pending, kind: type[Delta] | type[Mark]) -> None:
-        dropped = [event for event in pending.events if type(event) is kind]
-        self._queued -= len(dropped)
-        self._queued_bytes -= sum(len(event.text) for event in dropped if type(event) is Delta)
-        pending.events = deque(event for event in pending.events if type(event) is not kind)
+    def _opened(self, pending: _Pending) -> list[Event]:
+        """Open a block, drain its queue, and close it if its end has come."""
+        start = pending.start
+        self._open, self._kind = start.key, start.kind
+        # Only JSON arguments are checked: raw input of a custom tool is any text.
+        self._checked = start.kind == "tool" and start.form == "function"
+        self._refused = self._refused or start.kind == "refusal"
+        out: list[Event] = [start]
+        for event in pending.events:
+            self._queued -= 1
+            if type(event) is not Delta:
+                out.append(event)
+                continue
+            self._queued_bytes -= size_of(event.text)
+            out.extend([event] if start.kind != "tool" else self._argument(event))
+            if self.done:
+                return out
+        if pending.closed is not None:
+            out.append(self._closed(pending.closed))
+        return out
 
     def _closed(self, end: BlockEnd) -> BlockEnd:
         if self._checked and not self._bad_call and not is_object("".join(self._arguments) or "{}"):
@@ -209,7 +206,8 @@ class Sequencer:
         if self.done:
             return out
         stop = self._stop(finish.stop)
-        if self._bad_call and stop not in ("length", "context"):
+        # A call that a limit or a filter cut short is told as it is; no client runs it (E11).
+        if self._bad_call and stop not in ("length", "context", "refusal"):
             return [*out, *self._fail(broken(self._bad_call, code="invalid_tool_arguments"))]
         self.done = True
         return [*out, msgspec.structs.replace(finish, stop=stop)]

@@ -27,12 +27,13 @@ def shadow_id(call_id: str) -> str:
 
 
 class Collector:
-    """Observe the decoder events of one answer; at its good end `calls` and `text` are what to keep."""
+    """Observe the decoder events of one answer. `keep(calls, text)` comes at a good end, before the client sees it.
 
-    def __init__(self, limit_bytes: int = MAX_TEXT_BYTES) -> None:
-        self.calls: tuple[str, ...] = ()
-        self.text = ""
-        self.oversized = False
+    A text over the limit comes as "": it is not to be kept.
+    """
+
+    def __init__(self, keep: Callable[[tuple[str, ...], str], None], limit_bytes: int = MAX_TEXT_BYTES) -> None:
+        self._keep = keep
         self._left = limit_bytes
         self._keys: set[int] = set()
         self._pieces: list[str] = []
@@ -57,15 +58,13 @@ class Collector:
     def _take(self, text: str) -> None:
         self._left -= len(text.encode("utf-8", "surrogatepass"))
         if self._left < 0:
-            self.oversized = True
             self._pieces.clear()
         else:
             self._pieces.append(text)
 
     def _end(self) -> None:
-        if self._ids and self._pieces and not self.oversized:
-            self.text = "".join(self._pieces)
-            self.calls = tuple(self._ids)
+        if self._ids and self._keys and (self._pieces or self._left < 0):
+            self._keep(tuple(self._ids), "".join(self._pieces) if self._left >= 0 else "")
 
 
 class Restored(msgspec.Struct, frozen=True):

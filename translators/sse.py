@@ -8,13 +8,26 @@ from typing import NamedTuple
 
 from translators.fault import Refused, broken
 
-__all__ = ["COMMENT", "DONE", "MAX_FRAME_BYTES", "Frame", "Splitter", "data_frame", "event_frame"]
+__all__ = [
+    "COMMENT",
+    "DONE",
+    "END",
+    "MAX_FRAME_BYTES",
+    "Frame",
+    "Regions",
+    "Splitter",
+    "data_frame",
+    "event_frame",
+    "frame_of",
+]
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Size of one event, data of all its lines together; a `completed` event repeats a whole answer."""
 
 COMMENT = b": keepalive\n\n"
 DONE = b"data: [DONE]\n\n"
+END = b"\n\n"
+"""The blank line that dispatches a frame, once line ends are LF."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -25,42 +38,51 @@ class Frame(NamedTuple):
     event: bytes = b""
 
 
-class Splitter:
-    """Cut a byte stream into frames. `feed` raises Refused (cause `limit`) past `limit` bytes in one frame."""
+class Regions:
+    """Cut a byte stream at blank lines into regions of whole frames, with LF for every line end and no BOM.
+
+    `feed` raises Refused (cause `limit`) for a frame of more than `limit` bytes, wherever the stream is cut.
+    """
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self._limit = limit
         self._rest: list[bytes] = []
-        self._held = 0
+        self._size = 0
         self._carriage = False
         self._first = True
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that `chunk` completes."""
-        if self._first and chunk:
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the frames that `chunk` completes, blank lines included; b"" when it completes none."""
+        if self._first:
             chunk = self._without_bom(chunk)
         if self._carriage or b"\r" in chunk:
-            chunk = self._normalised(chunk)
-        if b"\n" not in chunk:
-            self._hold(chunk)
-            return []
-        if self._rest:
-            # A blank line may straddle the cut, so the last held byte has to be seen together with the chunk.
-            self._rest.append(chunk)
-            chunk = b"".join(self._rest)
+            chunk = self._unified(chunk)
+        if not self._rest:
+            cut = chunk.rfind(END)
+            if cut < 0:
+                self._hold(chunk)
+                return b""
+        elif END in chunk or (chunk[:1] == b"\n" and self._rest[-1][-1:] == b"\n"):
+            chunk = b"".join((*self._rest, chunk))
             self._rest.clear()
-            self._held = 0
-        *whole, rest = chunk.split(b"\n\n")
-        if rest:
-            self._hold(rest)
-        return [frame for block in whole if (frame := self._frame(block)) is not None]
+            cut = chunk.rfind(END)
+        else:
+            self._hold(chunk)
+            return b""
+        self._size = 0
+        if cut + 2 < len(chunk):
+            self._hold(chunk[cut + 2 :])
+            chunk = chunk[: cut + 2]
+        if len(chunk) > self._limit and any(len(block.strip(b"\n")) > self._limit for block in chunk.split(END)):
+            raise _too_large()
+        return chunk
 
-    def finish(self) -> Frame | None:
-        """Return the last frame of a stream that ends without its blank line, if there is one."""
+    def finish(self) -> bytes:
+        """Return what is left of a stream that ends without its blank line."""
         rest = b"".join(self._rest)
         self._rest.clear()
-        self._held = 0
-        return self._frame(rest) if rest else None
+        self._size = 0
+        return rest
 
     def _without_bom(self, chunk: bytes) -> bytes:
         start = b"".join((*self._rest, chunk))
@@ -68,35 +90,61 @@ class Splitter:
             return chunk
         self._first = False
         self._rest.clear()
-        self._held = 0
+        self._size = 0
         return start.removeprefix(_BOM)
 
-    def _normalised(self, chunk: bytes) -> bytes:
-        if self._carriage and chunk:
+    def _unified(self, chunk: bytes) -> bytes:
+        if not chunk:
+            return chunk
+        if self._carriage:
             chunk = chunk.removeprefix(b"\n")
-        self._carriage = chunk.endswith(b"\r") if chunk else self._carriage
+        self._carriage = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _hold(self, piece: bytes) -> None:
-        self._held += len(piece)
-        if self._held > self._limit:
-            raise Refused(broken("an upstream event is too large", cause="limit"))
-        if piece:
-            self._rest.append(piece)
+        if not piece:
+            return
+        self._rest.append(piece)
+        self._size += len(piece)
+        # A line end at either side is not part of the frame.
+        if self._size - self._rest[0].startswith(b"\n") - piece.endswith(b"\n") > self._limit:
+            raise _too_large()
 
-    def _frame(self, block: bytes) -> Frame | None:
-        if len(block) > self._limit:
-            raise Refused(broken("an upstream event is too large", cause="limit"))
-        if b"\n" not in block and block.startswith(b"data: "):
-            return Frame(block[6:])
-        event, data = b"", []
-        for line in block.split(b"\n"):
-            field, _, value = line.partition(b":")
-            if field == b"data":
-                data.append(value.removeprefix(b" "))
-            elif field == b"event":
-                event = value.removeprefix(b" ")
-        return Frame(b"\n".join(data), event) if data else None
+
+class Splitter:
+    """Cut a byte stream into frames. `feed` raises Refused (cause `limit`) past `limit` bytes in one frame."""
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+        self._regions = Regions(limit)
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that `chunk` completes."""
+        region = self._regions.feed(chunk)
+        if not region:
+            return []
+        return [frame for block in region[:-2].split(END) if (frame := frame_of(block)) is not None]
+
+    def finish(self) -> Frame | None:
+        """Return the last frame of a stream that ends without its blank line, if there is one."""
+        return frame_of(self._regions.finish())
+
+
+def frame_of(block: bytes) -> Frame | None:
+    """Return the frame that the lines of a block spell, None when they have no data (comments and the like)."""
+    if block.startswith(b"data: ") and b"\n" not in block:
+        return Frame(block[6:])
+    event, data = b"", []
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            event = value.removeprefix(b" ")
+    return Frame(b"\n".join(data), event) if data else None
+
+
+def _too_large() -> Refused:
+    return Refused(broken("an upstream event is too large", cause="limit"))
 
 
 def event_frame(event: str, data: bytes) -> bytes:

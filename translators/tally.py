@@ -4,6 +4,7 @@ import msgspec
 
 from translators.events import BlockStart, Delta, Event, Finish, Start, Stop, Usage
 from translators.fault import Fault
+from translators.jsonio import size_of
 
 __all__ = ["Tally"]
 
@@ -29,7 +30,16 @@ class Tally(msgspec.Struct):
         """Take one decoder event into account."""
         self.events += 1
         if type(event) is Delta:
-            self._content(self.kinds.get(event.key, "text"), event.text)
+            text = event.text
+            size = len(text) if text.isascii() else size_of(text)
+            kind = self.kinds.get(event.key)
+            self.meanings += 1
+            if kind == "tool":
+                self.tool_bytes += size
+            elif kind == "reasoning":
+                self.reasoning_bytes += size
+            else:
+                self.text_bytes += size
             return
         match event:
             case BlockStart(key=key, kind=kind):
@@ -47,13 +57,3 @@ class Tally(msgspec.Struct):
                 self.stop = stop
             case _:
                 pass
-
-    def _content(self, kind: str, text: str) -> None:
-        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-        self.meanings += 1
-        if kind == "reasoning":
-            self.reasoning_bytes += size
-        elif kind == "tool":
-            self.tool_bytes += size
-        else:
-            self.text_bytes += size

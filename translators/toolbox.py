@@ -6,6 +6,7 @@ its own names again (spec/translation.md 1.3, 1.4).
 """
 
 import re
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -16,7 +17,18 @@ from translators.fault import refuse
 from translators.jsonio import encode
 from translators.notes import Notes
 
-__all__ = ["EMPTY_SCHEMA", "WRAPPED_SCHEMA", "Entry", "Toolbox", "build", "legal_name", "narrowed", "qualified", "unwrapped", "wrap"]
+__all__ = [
+    "EMPTY_SCHEMA",
+    "WRAPPED_SCHEMA",
+    "Entry",
+    "Toolbox",
+    "build",
+    "legal_name",
+    "narrowed",
+    "qualified",
+    "unwrapped",
+    "wrap",
+]
 
 EMPTY_SCHEMA = b'{"type":"object","properties":{}}'
 WRAPPED_SCHEMA = (
@@ -46,11 +58,11 @@ class Entry(msgspec.Struct, frozen=True):
         if not self.wrapped or self.tool.grammar is None:
             return self.tool.description
         syntax, definition = self.tool.grammar
-        told = f"The text under \"input\" must match this {syntax} grammar:\n{definition}"
+        told = f'The text under "input" must match this {syntax} grammar:\n{definition}'
         return f"{self.tool.description}\n\n{told}".strip()
 
 
-class Toolbox(msgspec.Struct, frozen=True):
+class Toolbox(msgspec.Struct, frozen=True, dict=True):
     """The client's function and custom tools with their wire names, and the rule for names it did not declare."""
 
     entries: tuple[Entry, ...] = ()
@@ -58,18 +70,26 @@ class Toolbox(msgspec.Struct, frozen=True):
     flat: bool = True
     """Namespaces are flattened into names on this wire."""
 
+    @cached_property
+    def _wires(self) -> dict[tuple[str | None, str], str]:
+        return {(entry.tool.namespace, entry.tool.name): entry.wire for entry in self.entries}
+
+    @cached_property
+    def _entries(self) -> dict[str, Entry]:
+        return {entry.wire: entry for entry in self.entries}
+
     def wire(self, name: str, namespace: str | None = None) -> str:
         """Return the upstream's name for a tool that the client calls by (namespace, name)."""
-        for entry in self.entries:
-            if entry.tool.name == name and entry.tool.namespace == namespace:
-                return entry.wire
+        wire = self._wires.get((namespace, name))
+        if wire is not None:
+            return wire
         if namespace is None or not self.flat:
             return legal_name(name, self.limit)
         return legal_name(qualified(namespace, name), self.limit)
 
     def find(self, wire: str) -> Entry | None:
         """Return the declared tool that the upstream calls by this name."""
-        return next((entry for entry in self.entries if entry.wire == wire), None)
+        return self._entries.get(wire)
 
     def restore(self, start: BlockStart) -> BlockStart:
         """Return a tool block's start with the client's own name, namespace and form."""
@@ -100,7 +120,12 @@ def legal_name(name: str, limit: int) -> str:
 
 
 def build(
-    conversation: Conversation, notes: Notes, *, limit: int, custom_native: bool = False, namespaces_native: bool = False
+    conversation: Conversation,
+    notes: Notes,
+    *,
+    limit: int,
+    custom_native: bool = False,
+    namespaces_native: bool = False,
 ) -> Toolbox:
     """Assign wire names to the declared function and custom tools.
 
@@ -108,10 +133,11 @@ def build(
     Refused(invalid_request) when a name is declared twice with different definitions.
     """
     plain = {tool.name for tool in conversation.tools if tool.kind != "hosted" and tool.namespace is None}
-    taken: dict[str, Tool] = {}
+    named: dict[tuple[str | None, str], Tool] = {}
+    taken: set[str] = set()
     entries: list[Entry] = []
     for tool in conversation.tools:
-        if tool.kind == "hosted":
+        if tool.kind == "hosted" or _declared(tool, named):
             continue
         flatten = tool.namespace is not None and not namespaces_native
         asked = qualified(tool.namespace, tool.name) if flatten and tool.namespace is not None else tool.name
@@ -122,7 +148,7 @@ def build(
                 code="tool_alias_collision",
             )
         wire = _unused(legal_name(asked, limit), taken, limit)
-        taken[wire] = tool
+        taken.add(wire)
         wrapped = tool.kind == "custom" and not custom_native
         if wrapped:
             notes.changed(tool.at or "tools", f"custom tool {tool.name!r} is offered as a function with one string")
@@ -132,7 +158,18 @@ def build(
     return Toolbox(tuple(entries), limit, flat=not namespaces_native)
 
 
-def _unused(name: str, taken: dict[str, Tool], limit: int) -> str:
+def _declared(tool: Tool, named: dict[tuple[str | None, str], Tool]) -> bool:
+    """Tell whether an equal tool came before; raises Refused when another one has its name."""
+    bare = msgspec.structs.replace(tool, at="")
+    first = named.setdefault((tool.namespace, tool.name), bare)
+    if first is bare:
+        return False
+    if first != bare:
+        raise refuse(f"the tool {tool.name!r} is declared twice in different ways", param=tool.at or "tools")
+    return True
+
+
+def _unused(name: str, taken: set[str], limit: int) -> str:
     candidate, n = name, 0
     while candidate in taken:
         n += 1

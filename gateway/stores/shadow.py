@@ -67,12 +67,12 @@ class Shadow:
         return len(self._sessions)
 
     def put(self, tenant: str, session: str, calls: Iterable[str], text: str, now: float) -> None:
-        """Keep a text under each of the calls that it came before; too long a text is not kept at all."""
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > self._entry_bytes:
-            self.counts.oversized += 1
+        """Keep a text under each of the calls that it came before; one too long to keep may come as ""."""
+        if not session:
             return
-        if not session or not text:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if not text or size > self._entry_bytes:
+            self.counts.oversized += 1
             return
         kept = self._sessions.setdefault((tenant, session), _Session())
         self._use((tenant, session), kept, now)

@@ -69,6 +69,18 @@ class Calls:
             out.extend(self._piece(call, position, whole=whole))
         return out
 
+    def flow(self, call: CallDelta) -> Delta | None:
+        """Return the delta of a fragment that only adds arguments to an open call; None for any other fragment."""
+        function = call.function
+        if call.index is None or call.id or function is None or function.name or call.custom is not None:
+            return None
+        slot = self._by_index.get(call.index)
+        text = function.arguments
+        if slot is None or slot.key is None or slot.ended or type(text) is not str or not text:
+            return None
+        slot.pieces.append(text)
+        return Delta(slot.key, text)
+
     def legacy(self, call: FunctionDelta) -> list[Event]:
         """Return the events of a delta's `function_call`."""
         if not call.name and not call.arguments:
@@ -177,12 +189,11 @@ class Calls:
         out: list[Event] = []
         while self._waiting < len(self._slots):
             slot = self._slots[self._waiting]
-            if slot.key is None:
-                later = self._waiting < len(self._slots) - 1
-                # A server that sends arguments before an id will not send an id any more.
-                if not slot.name or not (slot.id or slot.held or later or whole or slot.legacy):
-                    break
-                out.extend(self._open(slot)[1])
+            later = self._waiting < len(self._slots) - 1
+            # A server that sends arguments before an id will not send an id any more.
+            if not slot.name or not (slot.id or slot.held or later or whole or slot.legacy):
+                break
+            out.extend(self._open(slot)[1])
             self._waiting += 1
         return out
 

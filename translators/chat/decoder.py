@@ -45,6 +45,11 @@ STOPS: dict[str, Stop] = {
     "content_filter": "refusal",
 }
 
+_NULL = len("null")
+"""Raw members of no greater length say nothing; asking so is cheaper than reading them, and every delta asks."""
+
+_NOTHING = DeltaMessage()
+
 _decode = msgspec.json.Decoder(Chunk).decode
 _any = msgspec.json.Decoder().decode
 
@@ -74,6 +79,7 @@ class ChatDecoder:
         self._strict = source.strict
         self._done = False
         self._started = False
+        self._flowing = False
         self._keys = 0
         self._open: int | None = None
         self._kind: Kind = "text"
@@ -84,6 +90,7 @@ class ChatDecoder:
         self._base = 0
         self._finish: str | None = None
         self._finished: set[int] = set()
+        self._joined: set[int] = set()
         self._ignored: set[int] = set()
         self._usage: Usage | None = None
 
@@ -97,11 +104,44 @@ class ChatDecoder:
         if not data or data.isspace():
             return ()
         try:
-            return self.take(_decode(data), data, frame.event)
+            chunk = _decode(data)
+            choices = chunk.choices
+            if self._flowing and choices and len(choices) == 1 and len(chunk.usage) <= _NULL and not chunk.error:
+                flowing = self._flow(choices[0])
+                if flowing is not None and not frame.event:
+                    return (flowing,)
+            return self.take(chunk, data, frame.event)
         except Contradiction as error:
             return self._fail(broken(str(error)))
         except ERRORS as error:
             return self._fail(unreadable(error))
+
+    def _flow(self, choice: Choice) -> Delta | None:
+        """Return the delta of a chunk that only continues what is open, as nearly all do; None for any other chunk."""
+        delta = choice.delta
+        if delta is None or choice.finish_reason or choice.index or choice.error or len(choice.logprobs) > _NULL:
+            return None
+        # What the chunk adds is taken out of its delta: when nothing is left, the chunk says nothing else.
+        content = delta.content
+        delta.content = None
+        if self._open is None:
+            calls, delta.tool_calls = delta.tool_calls, None
+            if calls and len(calls) == 1 and not content and delta == _NOTHING:
+                found = self._calls.flow(calls[0])
+                if found is not None:
+                    return found
+            delta.tool_calls = calls
+        elif self._kind == "text":
+            if type(content) is str and content and delta == _NOTHING:
+                self._chars += len(content)
+                return Delta(self._open, content)
+        elif self._kind == "reasoning" and self._from_details is False:
+            text, delta.reasoning_content = delta.reasoning_content, None
+            if text and not content and delta == _NOTHING:
+                return Delta(self._open, text)
+            delta.reasoning_content = text
+        delta.content = content
+        return None
 
     def finish(self) -> Sequence[Event]:
         """Return the events of the stream's end."""
@@ -143,21 +183,21 @@ class ChatDecoder:
                 return self._fail(fault, data)
             if choices is None and present(chunk.data):
                 inner = _decode(chunk.data)
-                if inner.choices is not None or present(inner.error):
+                if inner.choices or (inner.choices is not None and present(inner.usage)) or error_of(inner):
                     return self.take(inner, data, b"")
             if choices is None and not self._started and not chunk.id and not present(chunk.usage):
                 return self._stray(data)
         out: list[Event] = []
         if not self._started and (choices or (chunk.id and chunk.model)):
             out.append(self._start(chunk, data))
-        if chunk.usage and present(chunk.usage):
+        if len(chunk.usage) > _NULL:
             self._count(chunk.usage)
         if choices:
             self._choices(choices, data, out)
         return out
 
     def _start(self, chunk: Chunk, data: bytes) -> Start:
-        self._started = True
+        self._started = self._flowing = True
         found = chunk.id if isinstance(chunk.id, str) else ""
         self._calls.identify(found, data)
         created = chunk.created
@@ -188,7 +228,7 @@ class ChatDecoder:
                 self._delta(choice, delta, out, whole=choice.delta is None)
         for choice in choices:
             reason = choice.finish_reason
-            if choice.error and present(choice.error) and _any(choice.error):
+            if len(choice.error) > _NULL and _any(choice.error):
                 reason = "error"
             if reason and (choice.index or 0) not in self._ignored:
                 self._reason(choice, reason, data, out)
@@ -199,11 +239,12 @@ class ChatDecoder:
         """Tell whether a choice of another index is part of this answer: some servers put the calls there."""
         if index in self._ignored:
             return False
-        if delta is not None and delta.tool_calls and not delta.content:
+        speaks = delta is not None and bool(delta.content)
+        if not speaks and (index in self._joined or (delta is not None and delta.tool_calls)):
+            self._joined.add(index)
             return True
-        if index not in self._finished:
-            self._ignored.add(index)
-            self.notes.omitted("choices", "a second alternative is ignored")
+        self._ignored.add(index)
+        self.notes.omitted("choices", "a second alternative is ignored")
         return False
 
     def _delta(self, choice: Choice, delta: DeltaMessage, out: list[Event], *, whole: bool) -> None:
@@ -215,13 +256,13 @@ class ChatDecoder:
         if self._finished and (choice.index or 0) in self._finished:
             self._late(delta, content)
             return
-        if thought or details:
+        if thought or len(details) > _NULL:
             self._thought(thought, details, out)
         if content:
             self._content(choice, content, out)
         if delta.refusal:
             out.append(Delta(self._block("refusal", out), delta.refusal))
-        if delta.annotations and self._open is not None and self._kind == "text":
+        if len(delta.annotations) > _NULL and self._open is not None and self._kind == "text":
             key = self._open
             out.extend(Mark(key, cited) for cited in read_citations(delta.annotations, self._base, self.notes))
         if delta.tool_calls:
@@ -233,7 +274,7 @@ class ChatDecoder:
 
     def _late(self, delta: DeltaMessage, content: str | None) -> None:
         """Refuse content after the end; state may still come then, and empty deltas say nothing."""
-        if delta.reasoning_details and self._details.add(delta.reasoning_details) is None:
+        if len(delta.reasoning_details) > _NULL and self._details.add(delta.reasoning_details) is None:
             raise Contradiction("the upstream's reasoning_details contradict each other")
         if content or delta.refusal or any(call.function or call.custom for call in delta.tool_calls or ()):
             raise Contradiction("the upstream went on after its finish_reason")
@@ -241,7 +282,7 @@ class ChatDecoder:
     def _content(self, choice: Choice, content: str, out: list[Event]) -> None:
         key = self._block("text", out)
         self._chars += len(content)
-        if choice.logprobs:
+        if len(choice.logprobs) > _NULL:
             out.append(Delta(key, content, read_logprobs(choice.logprobs, self.notes)))
         else:
             out.append(Delta(key, content))
@@ -251,7 +292,7 @@ class ChatDecoder:
         text = plain if isinstance(plain, str) else ""
         if text and self._from_details is None:
             self._from_details = False
-        told = self._details.add(details) if details else ""
+        told = self._details.add(details) if len(details) > _NULL else ""
         if told is None:
             raise Contradiction("the upstream's reasoning_details contradict each other")
         if told and self._from_details is None:
@@ -291,6 +332,7 @@ class ChatDecoder:
         self._finished.add(choice.index or 0)
         if self._finish is None:
             self._finish = reason
+            self._flowing = False
             out.extend(self._close(STOPS.get(reason, "end")))
         elif reason != self._finish:
             self.notes.omitted("finish_reason", "a second, different finish_reason is ignored")

@@ -21,6 +21,9 @@ MARK_TOKENS = 0.6
 """A punctuation mark; often two are one token, seldom one is two."""
 OTHER_BYTES = 2
 """UTF-8 bytes outside of ASCII to a token: a Chinese character of 3 bytes is one to two tokens."""
+SHORT_CHARS = 24
+SHORT_BYTES = 3
+"""Names and other ASCII texts this short are not worth a closer look; a schema has thousands of them."""
 OPAQUE_BYTES = 8
 """Bytes to a token of encrypted state, which stands for text that is shorter than itself."""
 IMAGE_TOKENS = 1600
@@ -36,54 +39,47 @@ TOOLS_TOKENS = 346
 _PROMPT = (
     "messages",
     "system",
-    "tools",
     "input",
     "instructions",
-    "functions",
     "response_format",
     "output_config",
     "text",
 )
-"""Members of a Messages, Chat or Responses request that the model reads."""
+"""Members of a Messages, Chat or Responses request that the model reads, apart from its tools."""
 
-_OPAQUE = ("signature", "encrypted_content")
-_UNREAD = ("type", "id", "tool_use_id", "tool_call_id", "call_id", "cache_control", "media_type", "detail")
+_OPAQUE = frozenset({"signature", "encrypted_content"})
+_UNREAD = frozenset({"type", "id", "tool_use_id", "tool_call_id", "call_id", "media_type", "detail"})
 _WORDS = bytes(b for b in range(128) if chr(b).isalnum() or chr(b).isspace())
 _ASCII = bytes(range(128))
 _DATA_URI = re.compile(r"data:([^;,]{0,100});base64,")
 
 _decode = msgspec.json.Decoder().decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def estimate(body: bytes) -> int:
     """Return about how many input tokens a request body of any dialect has, rather more than fewer, never below 5."""
     try:
-        request = _decode(body)
+        request = _members(body)
+        tokens: float = REQUEST_TOKENS + PART_TOKENS / 4
+        tokens += sum(_tokens(_decode(request[name])) for name in _PROMPT if name in request)
     except ERRORS as error:
         raise refuse(explain(error)) from None
-    if not isinstance(request, dict):
-        raise refuse("the request is not a JSON object")
-    tokens: float = REQUEST_TOKENS + PART_TOKENS / 4
-    for name in _PROMPT:
-        if name in request:
-            tokens += _tokens(request[name])
-    if request.get("tools") or request.get("functions"):
-        tokens += TOOLS_TOKENS
+    # The model reads declarations as JSON, and they have neither pictures nor files.
+    tools = b"".join(bytes(request[name]) for name in ("tools", "functions") if name in request)
+    if len(tools) > len(b"null"):
+        tokens += TOOLS_TOKENS + _bytes(tools, len(tools.translate(None, delete=_ASCII)))
     return -int(-tokens // 1)
 
 
 def _tokens(value: Any) -> float:
-    match value:
-        case str():
-            return _text(value)
-        case dict():
-            return _object(value)
-        case list():
-            return sum(_tokens(member) + (PART_TOKENS if isinstance(member, dict) else 1) for member in value)
-        case None:
-            return 0
-        case _:
-            return 1
+    if type(value) is str:
+        return _text(value)
+    if type(value) is dict:
+        return _object(value)
+    if type(value) is list:
+        return sum(_tokens(member) + (PART_TOKENS if type(member) is dict else 1) for member in value)
+    return 0 if value is None else 1
 
 
 def _object(value: dict[str, Any]) -> float:
@@ -98,21 +94,29 @@ def _object(value: dict[str, Any]) -> float:
         return _file(value["data"])
     tokens: float = 0
     for name, member in value.items():
-        if name in _OPAQUE and isinstance(member, str):
-            tokens += len(member) / OPAQUE_BYTES
-        elif name not in _UNREAD or not isinstance(member, str):
-            tokens += _text(name) + _tokens(member)
-        else:
+        if type(member) is not str:
+            tokens += len(name) / SHORT_BYTES + _tokens(member)
+        elif name in _UNREAD:
             tokens += 1
+        elif name in _OPAQUE:
+            tokens += len(member) / OPAQUE_BYTES
+        else:
+            tokens += len(name) / SHORT_BYTES + _text(member)
     return tokens
 
 
 def _text(text: str) -> float:
+    if len(text) <= SHORT_CHARS and text.isascii():
+        return len(text) / SHORT_BYTES
     found = _DATA_URI.match(text)
     if found:
         return IMAGE_TOKENS if found[1].startswith("image/") else _file(text)
     raw = text.encode("utf-8", "surrogatepass")
-    strange = 0 if text.isascii() else len(raw.translate(None, delete=_ASCII))
+    return _bytes(raw, 0 if text.isascii() else len(raw.translate(None, delete=_ASCII)))
+
+
+def _bytes(raw: bytes, strange: int) -> float:
+    """Count bytes of which `strange` ones are not ASCII."""
     marks = len(raw.translate(None, delete=_WORDS)) - strange
     return (len(raw) - marks - strange) / WORD_BYTES + marks * MARK_TOKENS + strange / OTHER_BYTES
 
