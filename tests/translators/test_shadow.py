@@ -22,11 +22,13 @@ def conversation(*turns: Turn) -> Conversation:
     return Conversation("messages", "m", turns=turns)
 
 
-def watch(*events, limit: int = 100) -> Collector:
-    collector = Collector(limit)
+def watch(*events, limit: int = 100) -> list[tuple[tuple[str, ...], str]]:
+    """What a collector hands over for these events."""
+    kept: list[tuple[tuple[str, ...], str]] = []
+    collector = Collector(lambda calls, text: kept.append((calls, text)), limit)
     for event in events:
         collector(event)
-    return collector
+    return kept
 
 
 def answer(*ids: str, text: str = "hm") -> list:
@@ -35,30 +37,28 @@ def answer(*ids: str, text: str = "hm") -> list:
 
 
 def test_collects_reasoning_and_calls():
-    """The text of all reasoning, and the calls that came with it, are known once the answer ended well."""
+    """The text of all reasoning, and the calls that came with it, are handed over once the answer ended well."""
     more = [BlockStart(2, "text"), Delta(2, "no"), BlockStart(3, "reasoning"), Delta(3, " again")]
-    collector = watch(*answer("c1", "c2"), *more)
-    assert ("", ()) == (collector.text, collector.calls)
-    collector(Finish("tool"))
-    assert ("hm again", ("c1", "c2")) == (collector.text, collector.calls)
+    assert [] == watch(*answer("c1", "c2"), *more)
+    assert [(("c1", "c2"), "hm again")] == watch(*answer("c1", "c2"), *more, Finish("tool"))
 
 
 def test_collects_nothing_without_calls_or_reasoning():
     """An answer without calls ends the loop, one without reasoning has nothing to keep."""
-    assert () == watch(*answer(), Finish("end")).calls
-    assert () == watch(BlockStart(1, "tool", "c1"), Finish("tool")).calls
+    assert [] == watch(*answer(), Finish("end"))
+    assert [] == watch(BlockStart(1, "tool", "c1"), Finish("tool"))
+    assert [] == watch(BlockStart(1, "reasoning"), BlockStart(2, "tool", "c1"), Finish("tool"))
 
 
 def test_collects_nothing_of_a_broken_answer():
     """A failed answer leaves nothing, since its client will not send its calls back."""
-    assert () == watch(*answer("c1"), Failed(broken("x"))).calls
+    assert [] == watch(*answer("c1"), Failed(broken("x")))
 
 
 def test_does_not_cut_what_is_too_long():
-    """Reasoning over the limit is not kept at all."""
-    assert ("c1",) == watch(*answer("c1", text="é" * 50), Finish("tool")).calls
-    collector = watch(*answer("c1", text="é" * 51), Finish("tool"))
-    assert (True, (), "") == (collector.oversized, collector.calls, collector.text)
+    """Reasoning over the limit is not kept at all, and that is told."""
+    assert [(("c1",), "é" * 50)] == watch(*answer("c1", text="é" * 50), Finish("tool"))
+    assert [(("c1",), "")] == watch(*answer("c1", text="é" * 51), Delta(1, "x"), Finish("tool"))
 
 
 def test_restores_into_the_present_loop():
@@ -113,6 +113,6 @@ def test_ids_are_kept_in_the_spelling_of_all_clients():
     """A Messages client sends a cleaned id back; it finds the entry of the raw one, and cleaning is stable."""
     raw = "functions.Bash:0"
     assert shadow_id(raw) == shadow_id(shadow_id(raw)) != raw
-    collector = watch(*answer(raw), Finish("tool"))
+    ((calls, _),) = watch(*answer(raw), Finish("tool"))
     asked = conversation(HUMAN, call(shadow_id(raw)))
-    assert 1 == restored(asked, "o", dict.fromkeys(collector.calls, "why").get).found
+    assert 1 == restored(asked, "o", dict.fromkeys(calls, "why").get).found
