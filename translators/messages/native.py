@@ -28,7 +28,7 @@ from translators.traits import nearest_effort
 __all__ = ["Watcher", "native_answer", "native_failure", "native_request", "watch"]
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
-_ESCAPED = re.compile(rb"\\u006", re.IGNORECASE)
+_ESCAPED = b"\\u006"
 """How an escaped spelling of the word model has to begin: its letters are all U+0064 to U+006F."""
 
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -69,7 +69,7 @@ def native_request(body: bytes, peek: Peek, target: Target, notes: Notes) -> byt
 
 def _named(body: bytes, old: str, new: str) -> bytes:
     """Return the body with the model's name replaced: in place when its key can only be the top one."""
-    if body.count(b'"model"') == 1 and not _ESCAPED.search(body):
+    if body.count(b'"model"') == 1 and _ESCAPED not in body:
         found = _MODEL.search(body)
         if found is not None and _text(found[1]) == old:
             return body[: found.start(1)] + encode(new) + body[found.end(1) :]
