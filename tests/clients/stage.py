@@ -51,11 +51,14 @@ class Outcome:
     text: str
     stdout: str
     stderr: str
+    gateway: str  # what it logged meanwhile
     seconds: float
 
     def __str__(self) -> str:
         ended = "stopped at the deadline" if self.code is None else f"exit {self.code}"
-        return f"{ended} after {self.seconds:.1f} s\n{self.stdout[-1500:]}\n{self.stderr[-1500:]}"
+        parts = {"stdout": self.stdout, "stderr": self.stderr, "gateway": self.gateway}
+        said = "\n".join(f"--- {name}\n{text[-1500:]}" for name, text in parts.items())
+        return f"{ended} after {self.seconds:.1f} s\n{said}"
 
 
 class Stage:
@@ -66,13 +69,13 @@ class Stage:
         self.model = Model(kind)
         self.url = ""
         self._network = Offline()
-        self._upstream = Upstream(self.model)
+        self.upstream = Upstream(self.model)
         self._gateway: Process | None = None
 
     async def open(self) -> "Stage":
         self._network.__enter__()
-        await self._upstream.start(self._network.listener())
-        self.url = await self._serve(self.kind) if self.kind else self._upstream.url
+        await self.upstream.start(self._network.listener())
+        self.url = await self._serve(self.kind) if self.kind else self.upstream.url
         return self
 
     async def close(self) -> None:
@@ -81,12 +84,13 @@ class Stage:
             if self._gateway is not None:
                 await self._stop(self._gateway)
         finally:
-            await self._upstream.__aexit__(None, None, None)
+            await self.upstream.__aexit__(None, None, None)
             self._network.__exit__()
 
     async def run(self, program: Program, scene: Scene, prompt: str, folder: Path, within_s: float = RUN_S) -> Outcome:
         """Play one scene with one client in an empty home and the workspace `folder/work`."""
         self.model.begin(scene)
+        self.upstream.play(self.model)
         home, work = folder / "home", folder / "work"
         for needed in (home, work, folder / "tmp"):
             needed.mkdir(exist_ok=True)
@@ -95,20 +99,26 @@ class Stage:
             write(home / name, content)
         argv = self._network.sealed([str(FOLDER / command.argv[0]), *command.argv[1:]])
         env = environment(home, folder / "tmp") | command.env
+        logged = len(self.log())
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             started = time.monotonic()
-            code = await run(argv, env, work, out, err, within_s)
+            code = await run(argv, env, work, out, err)
         seconds = time.monotonic() - started
         stdout, stderr = ((folder / name).read_text(errors="replace") for name in ("stdout", "stderr"))
-        return Outcome(code, final_text(command, stdout), stdout, stderr, seconds)
+        return Outcome(code, final_text(command, stdout), stdout, stderr, self.log()[logged:], seconds)
+
+    def log(self) -> str:
+        """All that the gateway has written so far."""
+        path = self.folder / "gateway.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     async def _serve(self, kind: Kind) -> str:
-        config, log = self.folder / "config.toml", self.folder / "gateway.log"
-        provider = kind.provider.format(url=self._upstream.url)
+        config = self.folder / "config.toml"
+        provider = kind.provider.format(url=self.upstream.url)
         keys = {"client_key": CLIENT_KEY, "upstream_key": UPSTREAM_KEY}
         write(config, CONFIG.format(provider=provider, **keys))
         argv = [sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]
-        with log.open("wb") as err:
+        with (self.folder / "gateway.log").open("wb") as err:
             self._gateway = await asyncio.create_subprocess_exec(
                 *self._network.joined(argv),
                 cwd=ROOT,
@@ -119,10 +129,10 @@ class Stage:
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_S
-        while not (ready := READY.search(log.read_text())):
+        while not (ready := READY.search(self.log())):
             if self._gateway.returncode is not None or time.monotonic() > deadline:
                 await self.close()
-                raise RuntimeError(f"the gateway did not start:\n{log.read_text()}")
+                raise RuntimeError(f"the gateway did not start:\n{self.log()}")
             await asyncio.sleep(0.02)
         return ready[1]
 
@@ -134,20 +144,17 @@ class Stage:
         except TimeoutError:
             code = None
         await end_group(gateway)
-        log = (self.folder / "gateway.log").read_text()
-        assert 0 == code, f"the gateway ended with {code}:\n{log[-3000:]}"
-        assert "Traceback" not in log, log[-3000:]
+        assert 0 == code, f"the gateway ended with {code}:\n{self.log()[-3000:]}"
+        assert "Traceback" not in self.log(), self.log()[-3000:]
 
 
-async def run(
-    argv: list[str], env: dict[str, str], cwd: Path, out: IO[bytes], err: IO[bytes], within_s: float
-) -> int | None:
+async def run(argv: list[str], env: dict[str, str], cwd: Path, out: IO[bytes], err: IO[bytes]) -> int | None:
     """Run a command to its end or the deadline; nothing of its process group is left."""
     process = await asyncio.create_subprocess_exec(
         *argv, cwd=cwd, env=env, stdin=DEVNULL, stdout=out, stderr=err, start_new_session=True
     )
     try:
-        return await asyncio.wait_for(process.wait(), within_s)
+        return await asyncio.wait_for(process.wait(), RUN_S)
     except TimeoutError:
         return None
     finally:
