@@ -6,6 +6,7 @@
 import asyncio
 import io
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,7 +34,10 @@ class Served:
     async def records(self, count: int = 1) -> list[dict[str, Any]]:
         """The summary records, once there are that many."""
         async with asyncio.timeout(5):
-            while len(found := [r for line in self.out.getvalue().splitlines() if "outcome" in (r := json.loads(line))]) < count:
+            while (
+                len(found := [r for line in self.out.getvalue().splitlines() if "outcome" in (r := json.loads(line))])
+                < count
+            ):
                 await asyncio.sleep(0.01)
         return found
 
@@ -66,11 +70,11 @@ def config_of(folder: Path, text: str) -> Config:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, text: str) -> AsyncIterator[Served]:
+async def gateway(folder: Path, text: str, sock: socket.socket | None = None) -> AsyncIterator[Served]:
     config = config_of(folder, text)
     out = io.StringIO()
     telemetry = Telemetry(config.log, out)
-    listening = await listen(config, telemetry, bind("127.0.0.1", 0))
+    listening = await listen(config, telemetry, sock or bind("127.0.0.1", 0))
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20))
     try:
         yield Served(listening, session, out)

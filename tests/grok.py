@@ -12,12 +12,10 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from tests.clients.upstreams import grok, grok_refuses
-from tests.streams import Turn, responses, responses_whole
+from tests.streams import Call, Turn, responses, responses_whole
 from tests.upstream import Reply, Request, reply_json, sse
 
-MISMATCH = (
-    "Failed to deserialize the JSON body into the target type: data did not match any variant of untagged enum ModelInput"
-)
+MISMATCH = "Failed to deserialize the JSON body into the target type: data did not match any variant of untagged enum ModelInput"
 ISSUED = "FAKE.ACCESS.{}"
 
 
@@ -61,6 +59,7 @@ class Proxy:
 
     turns: Sequence[Turn | Reply]
     requests: list[Request] = field(default_factory=list)
+    titles: list[Request] = field(default_factory=list)
     problem: str = ""
     accepts: str = ""  # the only access token that is taken; empty: any
 
@@ -70,6 +69,9 @@ class Proxy:
         body = request.json
         if self.accepts and request.header("authorization") != f"Bearer {self.accepts}":
             return reply_json({"error": {"message": "no", "code": "unauthenticated:bad-credentials"}}, 401)
+        if isinstance(choice := body.get("tool_choice"), dict):  # Grok Build's title, asked beside the first turn
+            self.titles.append(request)
+            return sse(responses(Turn([Call(choice["name"], '{"title": "T"}', "call_title")], tag="title")))
         self.requests.append(request)
         if wrong := refused(body):
             self.problem = self.problem or wrong

@@ -134,7 +134,10 @@ async def test_nothing_left_is_refused(tmp_path: Path):
     async with gateway(tmp_path, TABLES["grok"].format(url="http://127.0.0.1:9") + MODELS) as served:
         status, answer = await served.post("/v1/responses", body([OUTPUT], previous_response_id="resp_gone"))
     assert 400 == status
-    assert ("previous_response_not_found", "previous_response_id") == (answer["error"]["code"], answer["error"]["param"])
+    assert ("previous_response_not_found", "previous_response_id") == (
+        answer["error"]["code"],
+        answer["error"]["param"],
+    )
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -176,7 +179,9 @@ async def test_refresh_happens_once_for_many(tmp_path: Path):
     proxy, issuer = Proxy([Turn([Say("Hi.")])], accepts="FAKE.ACCESS.1"), Issuer()
     async with Upstream(proxy) as upstream, Upstream(issuer) as source:
         path = auth_file(tmp_path / "auth.json", login(source.url), {"xai::other": {"key": "keep", "auth_mode": "x"}})
-        table = '[providers.up]\nplugin = "grok-cli"\nbase_url = "{}/v1"\ncredentials = [{{ name = "me", file = "{}" }}]'
+        table = (
+            '[providers.up]\nplugin = "grok-cli"\nbase_url = "{}/v1"\ncredentials = [{{ name = "me", file = "{}" }}]'
+        )
         async with gateway(tmp_path, table.format(upstream.url, path) + MODELS) as served:
             asked = [ask(served, body([ASK])) for _ in range(20)]
             answers = await asyncio.gather(*asked)
@@ -203,7 +208,9 @@ async def test_declined_refresh_disables_until_the_file_changes(tmp_path: Path):
     proxy, issuer = Proxy([Turn([Say("Hi.")])], accepts="NEW"), Issuer([reply_json({"error": "invalid_grant"}, 400)])
     async with Upstream(proxy) as upstream, Upstream(issuer) as source:
         path = auth_file(tmp_path / "auth.json", login(source.url))
-        table = '[providers.up]\nplugin = "grok-cli"\nbase_url = "{}/v1"\ncredentials = [{{ name = "me", file = "{}" }}]'
+        table = (
+            '[providers.up]\nplugin = "grok-cli"\nbase_url = "{}/v1"\ncredentials = [{{ name = "me", file = "{}" }}]'
+        )
         async with gateway(tmp_path, table.format(upstream.url, path) + MODELS) as served:
             status, answer = await served.post("/v1/responses", body([ASK]))
             assert 401 == status, answer
@@ -222,9 +229,13 @@ async def test_free_quota_moves_one_model_to_another_account(tmp_path: Path):
     free = {"code": "subscription:free-usage-exhausted", "error": "included free usage for model grok-4.5-build-free"}
     model = Proxy([reply_json(free, 429), Turn([Say("Hi.")])])
     async with Upstream(model) as upstream:
-        text = TABLES["grok"].format(url=upstream.url).replace(
-            'keys = [{ name = "k", value = "up-key" }]',
-            'keys = [{ name = "k1", value = "key-1" }, { name = "k2", value = "key-2" }]',
+        text = (
+            TABLES["grok"]
+            .format(url=upstream.url)
+            .replace(
+                'keys = [{ name = "k", value = "up-key" }]',
+                'keys = [{ name = "k1", value = "key-1" }, { name = "k2", value = "key-2" }]',
+            )
         )
         async with gateway(tmp_path, text + MODELS) as served:
             await ask(served, body([ASK]))
