@@ -31,7 +31,6 @@ from gateway.telemetry import Telemetry
 from translators.conversation import DialectName
 from translators.dialects import DIALECTS
 from translators.fault import Fault, Refused
-from translators.messages.count import estimate
 from translators.pair import Asked
 
 __all__ = ["Gateway", "Server"]
@@ -270,7 +269,7 @@ async def generate(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
 
 
 async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
-    """POST /v1/messages/count_tokens: an honest local estimate over the request as it would be rendered."""
+    """POST /v1/messages/count_tokens: a local count of the request as it would be sent, and how it was made."""
     body = await read_body(inbound.request, inbound.runtime.config.server.max_request_bytes)
     if isinstance(body, Fault):
         return _fault(inbound, body)
@@ -282,13 +281,15 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
     route = resolved.routes[0]
     provider = inbound.runtime.upstreams[route.provider].provider
     target = inbound.runtime.target(resolved, provider, route.model or peek.model)
-    asked = Asked(alias=peek.model, native=False)
+    asked = Asked(alias=peek.model, native=False, count=lambda _: 0)  # the context guard is for generation
     # count_tokens bodies have no max_tokens, which a generation request must have.
     prepared = PAIRS["messages", provider.dialect].request(_countable(body), peek, target, asked)
     if isinstance(prepared, Fault):
         return _fault(inbound, prepared)
-    answer = msgspec.json.encode({"input_tokens": estimate(prepared.body)})
-    return web.Response(body=answer, content_type="application/json", headers={"x-dragoman-token-count": "estimate"})
+    count, learned = inbound.runtime.tokens.count(route.provider, target.model, prepared.body)
+    answer = msgspec.json.encode({"input_tokens": count})
+    how = {"x-dragoman-token-count": "learned" if learned else "estimate"}
+    return web.Response(body=answer, content_type="application/json", headers=how)
 
 
 def _countable(body: bytes) -> bytes:

@@ -395,10 +395,16 @@ class Exchange:
         asked = monotonic()
         async for chunk in chunks:
             watch.alive(monotonic())
+            self._rearm()
             if chunk.strip():
                 self._waited += monotonic() - asked
                 return chunk
         return b""
+
+    def _rearm(self) -> None:
+        """Set the timer anew: the silences that begin now may end before the deadlines known so far."""
+        if self._pulse is not None:
+            self._pulse.arm()
 
     async def _feed(self, machine: Stream, out: bytes, watch: Watch) -> None:
         """Take one chunk's outcome: timers first, then one write."""
@@ -422,6 +428,7 @@ class Exchange:
         elapsed = _ms(now - self._began)
         if record.first_meaning_ms is None:
             record.first_meaning_ms = elapsed
+            self._rearm()
         if tally.text_bytes and record.first_text_ms is None:
             record.first_text_ms = elapsed
         if tally.tool_calls and record.first_tool_ms is None:
@@ -493,7 +500,7 @@ class Exchange:
             return error_response(self.dialect, fault, self.record.request_id)
         machine = self._machine
         if machine is None or not machine.begun:
-            form = machine.failure(fault) if machine is not None else self.dialect.native_failure(fault, False)
+            form = machine.failure(fault) if machine is not None else self.dialect.native_failure(fault)
             await self.downstream.write(form)
         return await self.downstream.end()
 

@@ -54,6 +54,8 @@ class Pulse:
         times = [now + WRITE_STALL_S]
         if self.watch is not None and (deadline := self.watch.deadline()) is not None:
             times.append(deadline)
+            # A timer that begins only later ends no sooner than this, and is then waited for exactly.
+            times.append(now + self.watch.shortest_s)
         if self._keepalive_s:
             due = self._downstream.last_write + self._keepalive_s
             times.append(due if due > now else now + self._keepalive_s)
@@ -72,8 +74,7 @@ class Pulse:
             # The upstream was not read while the client was slow, so its silence proves nothing.
             self._held = False
             if self.watch is not None:
-                self.watch.event(now)
-                self.watch.meaning(now)
+                self.watch.resume(now)
         elif self.watch is not None and (name := self.watch.stalled(now)) is not None:
             self.stalled = name
             self._on_stall()

@@ -77,7 +77,7 @@ class Runtime:
             strategy=table.pool.strategy,
             fallback_cooldown_s=table.pool.fallback_cooldown_s,
             retire_rejected=table.pool.retire_rejected,
-            max_in_flight=min((key.max_in_flight for key in table.keys if key.max_in_flight), default=0),
+            max_in_flight={key.name: key.max_in_flight for key in table.keys},
         )
         before = previous.upstreams.get(table.name) if previous else None
         if before is not None:

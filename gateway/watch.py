@@ -4,6 +4,7 @@ Pure: the caller tells what arrived and when, in monotonic seconds, and asks for
 itself sends, keepalives above all, never touches a timer, and there is no limit on a stream that makes progress.
 """
 
+import math
 from typing import Literal
 
 import msgspec
@@ -53,6 +54,19 @@ class Watch:
         """Note an event with text, reasoning or a part of a tool call."""
         self.event(now)
         self._meaning_at = now
+
+    def resume(self, now: float) -> None:
+        """Begin the running silences anew after a time in which the upstream was not read."""
+        if self._byte_at is not None:
+            self._byte_at = now
+        if self._meaning_at is not None:
+            self._meaning_at = now
+
+    @property
+    def shortest_s(self) -> float:
+        """Return the shortest of all timers, running or not; infinite when all are off."""
+        limits = msgspec.structs.astuple(self._timeouts)
+        return min((limit for limit in limits if limit), default=math.inf)
 
     def deadline(self) -> float | None:
         """Return when the next timer ends, or None when none runs."""

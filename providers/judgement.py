@@ -23,8 +23,12 @@ def judged(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
         wait = wait_s(headers, body, time.time())
         fault = failure(429, body, wait)
         return Verdict(fault, limited=True, wait_s=wait, limited_model=limited_model(body, None))
-    fault = _inside(body) if status < 400 else failure(status, body, wait_s(headers, body, time.time()))
-    return Verdict(fault, rejected=key_rejected(status if status >= 400 else fault.status, body))
+    wait = wait_s(headers, body, time.time())
+    if status < 400:
+        fault = _inside(body)
+        return Verdict(fault, limited=fault.kind == "rate_limited", wait_s=wait)
+    fault = failure(status, body, wait)
+    return Verdict(fault, rejected=key_rejected(status, body))
 
 
 def _inside(body: bytes) -> Fault:

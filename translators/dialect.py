@@ -128,6 +128,9 @@ class Watcher(Protocol):
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says about usage, the end and errors; raises nothing for upstream data."""
 
+    def failure(self, fault: Fault) -> bytes:
+        """Return the error form that ends the stream as it has begun, under its own ids."""
+
 
 class Dialect(msgspec.Struct, frozen=True):
     """One protocol as functions.
@@ -142,7 +145,7 @@ class Dialect(msgspec.Struct, frozen=True):
     native_request(body, peek, target, notes) -> the body for an upstream of the same dialect: bytes kept save
     the model, foreign carriers and `status: null`; raises Refused.
     watch(reply) -> the observer of a native stream.
-    native_failure(fault, begun) -> the in-stream error form of a native stream that has or has not begun.
+    native_failure(fault) -> the in-stream error form of a stream of which only the headers are out.
     native_answer(body, reply) -> the whole answer with the client's alias as its model.
     """
 
@@ -158,4 +161,4 @@ class Dialect(msgspec.Struct, frozen=True):
     native_request: Callable[[bytes, Peek, Target, Notes], bytes]
     watch: Callable[[Reply], Watcher]
     native_answer: Callable[[bytes, Reply], bytes]
-    native_failure: Callable[[Fault, bool], bytes]
+    native_failure: Callable[[Fault], bytes]

@@ -173,6 +173,9 @@ def _read_object(value: dict[str, Any], told: _Told, depth: int) -> None:
     # The innermost message is the one that explains; outer ones repeat or wrap it.
     for name in ("error", "response", "detail", "msg"):
         _read(value.get(name), told, depth - 1)
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        _read(choices[0].get("error"), told, depth - 1)  # how OpenRouter and Cline end a Chat stream badly
     if not told.message or isinstance(value.get("error"), str):
         _read(value.get("message"), told, depth - 1)
     metadata = value.get("metadata")

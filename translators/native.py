@@ -91,11 +91,11 @@ class NativeStream:
             return b""
         self.done = True
         self.tally.fault = fault
-        return self._dialect.native_failure(fault, self.begun) if self.begun else b""
+        return self._watcher.failure(fault) if self.begun else b""
 
     def failure(self, fault: Fault) -> bytes:
         """Return the error form for a stream whose headers are out though nothing of the answer is."""
-        return self._dialect.native_failure(fault, False)
+        return self._dialect.native_failure(fault)
 
     def keepalive(self) -> bytes:
         """Return a comment, which no client takes for an event; frames are sent whole, so it may stand anywhere."""

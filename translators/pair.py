@@ -247,7 +247,7 @@ class TranslatedStream:
         out: list[bytes] = []
         for frame in frames:
             self._take(self._decoder.push(frame), out)
-            if self.done:
+            if self.fault is not None:
                 break
         return b"".join(out)
 

@@ -130,10 +130,10 @@ def test_whole_answers_name_the_alias(body, expected):
     assert expected == native_answer(body, REPLY)
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_native_failure_is_an_error_object(begun):
+@pytest.mark.parametrize("form", [native_failure, watch(REPLY).failure])
+def test_a_native_failure_is_an_error_object(form):
     """The same form at any point."""
-    assert "gone" == check(native_failure(broken("gone"), begun)).error["message"]
+    assert "gone" == check(form(broken("gone"))).error["message"]
 
 
 def look(data, event=b""):

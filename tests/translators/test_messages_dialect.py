@@ -33,7 +33,7 @@ def test_the_record_is_whole():
     assert DIALECT.watch(REPLY).look(Frame(b'{"type":"message_stop"}')).terminal
     fault = Fault(kind="api", message="m")
     assert "m" == json.loads(DIALECT.envelope(fault, ""))["error"]["message"]
-    assert DIALECT.encoder(REPLY).push(Failed(fault)) == DIALECT.native_failure(fault, True)
+    assert DIALECT.encoder(REPLY).push(Failed(fault)) == DIALECT.native_failure(fault)
 
 
 @pytest.mark.parametrize("name", ["chat", "responses", "messages"])

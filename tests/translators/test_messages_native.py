@@ -283,7 +283,7 @@ def test_a_whole_answer_that_cannot_be_read_is_the_upstreams_fault():
     assert 502 == caught.value.fault.status
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_failure_is_one_error_event(begun):
+@pytest.mark.parametrize("form", [native_failure, watch(Reply("m1")).failure])
+def test_a_failure_is_one_error_event(form):
     """The error form is the same at any place of the stream (2.1)."""
-    assert "overloaded_error" == check(native_failure(Fault(kind="overloaded", message="m"), begun)).error["type"]
+    assert "overloaded_error" == check(form(Fault(kind="overloaded", message="m"))).error["type"]

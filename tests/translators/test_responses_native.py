@@ -307,13 +307,35 @@ def test_patterns(data, interesting, meaningful):
 
 def test_failure_before_the_stream():
     """Nothing was sent, so the whole form of a failed response can be."""
-    told = check(native_failure(broken("cut", cause="eof"), False))
+    told = check(native_failure(broken("cut", cause="eof")))
     assert ("failed", {"code": "server_error", "message": "cut"}) == (told.terminal, told.error)
 
 
-def test_failure_within_a_foreign_stream():
-    """Behind foreign events comes an error that contradicts none of their ids and numbers."""
-    told = check(native_failure(Fault(kind="timeout", message="slow"), True))
+def test_failure_of_a_response_that_has_begun():
+    """The failed response has the id that the stream began with, the alias, and the items that were done."""
+    watcher = watch(REPLY)
+    created = {
+        "type": "response.created",
+        "response": {"id": "resp_9", "object": "response", "model": "up", "output": []},
+    }
+    item = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": []}
+    watcher.look(Frame(json.dumps(created).encode()))
+    watcher.look(Frame(json.dumps({"type": "response.output_item.done", "output_index": 0, "item": item}).encode()))
+    event = json.loads(watcher.failure(broken("cut", cause="eof")).split(b"data: ")[1])
+    assert ("response.failed", "resp_9", "failed") == (
+        event["type"],
+        event["response"]["id"],
+        event["response"]["status"],
+    )
+    assert ([item], {"code": "server_error", "message": "cut"}) == (
+        event["response"]["output"],
+        event["response"]["error"],
+    )
+
+
+def test_failure_before_any_response_is_known():
+    """Without a response to name, an error event contradicts no id and no number."""
+    told = check(watch(REPLY).failure(Fault(kind="timeout", message="slow")))
     assert "error" == told.terminal
     assert {
         "type": "error",

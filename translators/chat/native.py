@@ -137,7 +137,7 @@ def native_answer(body: bytes, reply: Reply) -> bytes:
         return body
 
 
-def native_failure(fault: Fault, begun: bool) -> bytes:
+def native_failure(fault: Fault) -> bytes:
     """Return the in-stream error form, which no [DONE] follows."""
     return error_frame(fault)
 
@@ -162,6 +162,10 @@ class ChatWatcher:
 
     def __init__(self, reply: Reply) -> None:
         self._alias = reply.alias
+
+    def failure(self, fault: Fault) -> bytes:
+        """Return the error object, which no [DONE] follows."""
+        return native_failure(fault)
 
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says."""

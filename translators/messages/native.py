@@ -152,6 +152,10 @@ class Watcher:
         self._alias = reply.alias
         self._counts = wire.Counts()
 
+    def failure(self, fault: Fault) -> bytes:
+        """Return the error event; no block is closed before it (2.1)."""
+        return native_failure(fault)
+
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says; an unreadable one fails the stream."""
         try:
@@ -213,6 +217,6 @@ def native_answer(body: bytes, reply: Reply) -> bytes:
         raise Refused(unreadable(error)) from None
 
 
-def native_failure(fault: Fault, begun: bool) -> bytes:
+def native_failure(fault: Fault) -> bytes:
     """Return the error event, which is the same whether or not the stream has begun (2.1)."""
     return error_event(fault)

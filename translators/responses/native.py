@@ -151,21 +151,9 @@ def _counted(raw: bytes) -> Any:
     return told
 
 
-def native_failure(fault: Fault, begun: bool) -> bytes:
-    """Return the error form: a failed response of its own, or behind a foreign one an `error` event.
-
-    The latter names no response, whose id and numbers only the upstream knows.
-    """
-    if not begun:
-        return Encoder(Reply("", seed="0" * 24)).push(Failed(fault))
-    error = {
-        "type": "error",
-        "sequence_number": LAST_SEQUENCE,
-        "code": failed_code(fault),
-        "message": fault.message,
-        "param": fault.param,
-    }
-    return event_frame("error", encode(error))
+def native_failure(fault: Fault) -> bytes:
+    """Return the error form of a stream that has not begun: a failed response of its own."""
+    return Encoder(Reply("", seed="0" * 24)).push(Failed(fault))
 
 
 def watch(reply: Reply) -> "Watcher":
@@ -194,6 +182,18 @@ class Watcher:
         self._reply = reply
         self._items: list[tuple[int, bytes]] = []
         self._tools = self._refused = False
+        self._response_members: dict[str, msgspec.Raw] = {}
+
+    def failure(self, fault: Fault) -> bytes:
+        """Return `response.failed` for the response that the stream has begun (a bare error event before that)."""
+        error = {"code": failed_code(fault), "message": fault.message}
+        if not self._response_members:
+            bare = {"type": "error", "sequence_number": LAST_SEQUENCE, **error, "param": fault.param}
+            return event_frame("error", encode(bare))
+        told = {"status": "failed", "error": error, "output": [msgspec.Raw(raw) for _, raw in sorted(self._items)]}
+        response = {**self._response_members, **told}
+        kind = "response.failed"
+        return event_frame(kind, encode({"type": kind, "sequence_number": LAST_SEQUENCE, "response": response}))
 
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says; frames that do not decode say nothing."""
@@ -230,7 +230,8 @@ class Watcher:
         if kind in _ENDS and not response.output and self._items:
             ordered = sorted(self._items, key=lambda one: one[0])
             members["output"] = msgspec.Raw(b"[%b]" % b",".join(raw for _, raw in ordered))
-        event["response"] = msgspec.Raw(encode(_patched(members, self._reply)))
+        members = self._response_members = _patched(members, self._reply)
+        event["response"] = msgspec.Raw(encode(members))
         replace = event_frame(kind, encode(event))
         model = response.model or None
         if kind in ("response.failed", "response.cancelled"):
