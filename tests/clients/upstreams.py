@@ -39,13 +39,17 @@ def parsed(data: bytes) -> Event | None:
 
 
 def cline(frames: list[bytes]) -> list[bytes]:
-    """Comments, CRLF, a null error in every chunk, and reasoning told twice."""
+    """Comments, CRLF, a null error in every chunk, reasoning told twice, and the gateway's own metadata at the end."""
     dressed = [b": PROCESSING\n\n"]
     for data in frames:
         chunk = parsed(data)
         if chunk is not None:
             for choice in chunk["choices"]:
                 cline_reasoning(choice["delta"])
+                if choice["finish_reason"]:
+                    cost = {"cost": "0.000123", "generationId": "gen_1"}
+                    choice["delta"]["provider_metadata"] = {"gateway": {"routing": {"resolvedProvider": "zai"}} | cost}
+                    chunk["generationId"] = "gen_1"
             chunk["error"] = None
             if "usage" in chunk:
                 chunk["usage"] |= {"cost": 0.000123, "is_byok": False}

@@ -1,5 +1,7 @@
 """The four stall timers, by a clock that the test moves."""
 
+import math
+
 import pytest
 
 from gateway.watch import Timeouts, Watch
@@ -86,3 +88,9 @@ def test_zero_turns_a_timer_off():
 def test_defaults_are_those_of_the_contract():
     """The defaults are interface.md's 180, 180, 120 and 180 seconds."""
     assert Timeouts(180, 180, 120, 180) == Timeouts()
+
+
+def test_shortest_timer_of_all():
+    """The caller learns within what time a deadline can appear that does not run yet."""
+    assert 2.0 == Watch(Timeouts(9.0, 8.0, 2.0, 0.0), 0.0).shortest_s
+    assert math.inf == Watch(Timeouts(0, 0, 0, 0), 0.0).shortest_s

@@ -219,3 +219,11 @@ def test_no_error_object_raises(error):
     message = error_fault(error).message
     assert message
     message.encode()
+
+
+def test_an_error_in_a_choice_is_read():
+    """OpenRouter and Cline put the error of a stream into its last choice (spec/cline.md 1.6)."""
+    choice = {"index": 0, "finish_reason": "error", "error": {"code": "server_error", "message": "told"}}
+    fault = error_fault({"choices": [choice]})
+    assert ("told", "server_error", "api") == (fault.message, fault.code, fault.kind)
+    assert "told" not in error_fault({"choices": ["told"]}).message
