@@ -18,6 +18,7 @@ import aiohttp
 from gateway.config import Config
 from gateway.configfile import load
 from gateway.lifecycle import Listening, bind, listen
+from gateway.plugins import options_type
 from gateway.telemetry import Telemetry
 
 STATE = '\n[state]\nurl = "memory:"\n'
@@ -64,7 +65,7 @@ def config_of(folder: Path, text: str) -> Config:
     path = folder / "config.toml"
     path.write_text(text if "[state]" in text else text + STATE)
     path.chmod(0o600)
-    config = load(path, {})
+    config = load(path, {}, options_type=options_type)
     assert isinstance(config, Config), config
     return config
 
