@@ -37,6 +37,7 @@ keys = [ {{ name = "k1", value = "{upstream_key}" }} ]
 
 [models."*"]
 provider = "up"
+{route}
 
 [state]
 url = "memory:"
@@ -116,7 +117,7 @@ class Stage:
         config = self.folder / "config.toml"
         provider = kind.provider.format(url=self.upstream.url)
         keys = {"client_key": CLIENT_KEY, "upstream_key": UPSTREAM_KEY}
-        write(config, CONFIG.format(provider=provider, **keys))
+        write(config, CONFIG.format(provider=provider, route=kind.route, **keys))
         argv = [sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]
         with (self.folder / "gateway.log").open("wb") as err:
             self._gateway = await asyncio.create_subprocess_exec(

@@ -86,7 +86,7 @@ async def test_tool_turn(stage_of, kind, program, token, tmp_path):
     check_tool_turn(stage, outcome, token)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "cline-quiet"])
 @programs
 async def test_tool_turn_with_reasoning(stage_of, kind, program, token, tmp_path):
     """Reasoning before a tool call does not come between the call and its result."""
@@ -128,6 +128,7 @@ async def test_opencode_pauses_after_a_broken_stream(stage_of, native, tmp_path)
     program = PROGRAMS["opencode"]
     stage = await stage_of(upstream_of(program, native))
     running = asyncio.create_task(stage.run(program, Scene(fault="early"), PROMPT, tmp_path))
+    await asyncio.sleep(0)  # it begins by forgetting the requests of earlier runs
     first, second = (await stage.upstream.received(2, within_s=RUN_S))[:2]
     running.cancel()
     await asyncio.wait({running})

@@ -24,12 +24,13 @@ def takes_anything(body: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of upstream. `refuse` says what is wrong with a request, or nothing."""
+    """One kind of upstream. `refuse` says what is wrong with a request, or nothing; `route` adds to the alias."""
 
     dialect: str
     provider: str
     dress: Callable[[list[bytes]], list[bytes]] = unchanged
     refuse: Callable[[Event], str] = takes_anything
+    route: str = ""
 
 
 def parsed(data: bytes) -> Event | None:
@@ -55,6 +56,20 @@ def cline(frames: list[bytes]) -> list[bytes]:
                 chunk["usage"] |= {"cost": 0.000123, "is_byok": False}
         dressed += [data if chunk is None else frame(chunk), b": PROCESSING\n\n"]
     return [data.replace(b"\n", b"\r\n") for data in dressed]
+
+
+def cline_refuses(body: Event) -> str:
+    """What costs money or breaks there: a stream by silence, GLM's most expensive effort by silence."""
+    if missing := {"stream", "reasoning_effort", "max_tokens"} - body.keys():
+        return f"no {sorted(missing)}"
+    if body.keys() & {"store", "metadata"}:
+        return "fields of OpenAI alone"
+    images = (
+        message
+        for message in body["messages"]
+        if message["role"] == "tool" and message["content"] != str(message["content"])
+    )
+    return "a tool message that is no text" if any(images) else ""
 
 
 def cline_reasoning(delta: Event) -> None:
@@ -111,6 +126,19 @@ KINDS = {
     "chat": Kind("chat", OPENAI.replace("{dialect}", "chat")),
     "responses": Kind("responses", OPENAI.replace("{dialect}", "responses")),
     "messages": Kind("messages", 'plugin = "anthropic"\nbase_url = "{url}"'),
-    "cline": Kind("chat", 'plugin = "cline"\nbase_url = "{url}/api/v1"', dress=cline),
+    "cline": Kind(
+        "chat",
+        'plugin = "cline"\nbase_url = "{url}/api/v1"',
+        dress=cline,
+        refuse=cline_refuses,
+        route='model = "z-ai/glm-5.3-flash"',
+    ),
+    "cline-quiet": Kind(
+        "chat",
+        'plugin = "cline"\nbase_url = "{url}/api/v1"',
+        dress=cline,
+        refuse=cline_refuses,
+        route='model = "z-ai/glm-5.3-flash"\nreasoning = "never"',
+    ),
     "grok": Kind("responses", 'plugin = "grok-cli"\nbase_url = "{url}/v1"', dress=grok, refuse=grok_refuses),
 }
