@@ -21,7 +21,7 @@ from gateway.admission import Admission
 from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate
 from gateway.body import read_body
 from gateway.config import Config
-from gateway.downstream import error_response, id_headers
+from gateway.downstream import SERVER, error_response, id_headers
 from gateway.exchange import Exchange, unknown_model
 from gateway.models import permitted
 from gateway.problems import Problem
@@ -75,6 +75,7 @@ class Gateway:
         self.sockets: set[web.WebSocketResponse] = set()
         self.draining = False
         self._idle: asyncio.Event | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self.started = time.time()
         self.reload_problems: tuple[Problem, ...] = ()
         """What was wrong with the last configuration that was offered and refused."""
@@ -189,7 +190,9 @@ class Gateway:
         self.reload_problems = ()
         old.retired.set()
         if old.running == 0:
-            asyncio.get_running_loop().create_task(old.close())
+            closing = asyncio.get_running_loop().create_task(old.close())
+            self._closing.add(closing)  # the loop alone would not keep it alive
+            closing.add_done_callback(self._closing.discard)
 
     async def drain(self, wait_s: float) -> None:
         """Let running exchanges end; after `wait_s` seconds give those left their protocol's error form (S38)."""
@@ -217,7 +220,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Release the upstream connections."""
-        await self.runtime.close()
+        await asyncio.gather(self.runtime.close(), *self._closing)
 
 
 class _Connection(RequestHandler):
@@ -228,7 +231,7 @@ class _Connection(RequestHandler):
     ) -> web.StreamResponse:
         """Return a plain error without the parser's text, which echoes header lines."""
         text = "bad request\n" if status < 500 else "the gateway failed\n"
-        response = web.Response(status=status, text=text)
+        response = web.Response(status=status, text=text, headers={"server": SERVER})
         response.force_close()
         return response
 
@@ -270,6 +273,8 @@ async def generate(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
 
 async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
     """POST /v1/messages/count_tokens: a local count of the request as it would be sent, and how it was made."""
+    if (fault := _not_json(inbound.request)) is not None:
+        return _fault(inbound, fault)
     body = await read_body(inbound.request, inbound.runtime.config.server.max_request_bytes)
     if isinstance(body, Fault):
         return _fault(inbound, body)

@@ -15,6 +15,10 @@ BODY_S = 60.0
 
 
 class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, /, max_length: int = ...) -> bytes: ...
 
 
@@ -89,6 +93,8 @@ def _inflated(raw: bytes, encoding: str, limit: int) -> bytes | Fault:
         return Fault(kind="invalid_request", message=f"the body is not valid {encoding}", cause="client")
     if len(out) > limit:
         return too_large(limit)
-    if not getattr(machine, "eof", True):
+    if not machine.eof:
         return Fault(kind="invalid_request", message=f"the {encoding} body is cut off", cause="client")
+    if machine.unused_data:
+        return Fault(kind="invalid_request", message=f"something follows the {encoding} body", cause="client")
     return out

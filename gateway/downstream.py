@@ -7,7 +7,10 @@ from aiohttp import web
 from translators.dialect import Dialect
 from translators.fault import Fault
 
-__all__ = ["Downstream", "error_response"]
+__all__ = ["SERVER", "Downstream", "error_response", "id_headers"]
+
+SERVER = "dragoman"
+"""Instead of aiohttp's own `server` header, which names its version and Python's."""
 
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -17,8 +20,8 @@ STREAM_HEADERS = {
 
 
 def id_headers(dialect: Dialect | None, request_id: str) -> dict[str, str]:
-    """Return the headers that name the request; Messages clients look for `request-id`."""
-    headers = {"x-request-id": request_id}
+    """Return the headers that name us and the request; Messages clients look for `request-id`."""
+    headers = {"server": SERVER, "x-request-id": request_id}
     if dialect is not None and dialect.name == "messages":
         headers["request-id"] = request_id
     return headers

@@ -170,7 +170,7 @@ class Exchange:
         provider = upstreams.provider
         pair = PAIRS[self.dialect.name, provider.dialect]
         self.record.provider, self.record.upstream_dialect = name, provider.dialect
-        self.record.upstream_model = model
+        self.record.upstream_model = model[:200]
         target = self.runtime.target(resolved, provider, model)
         asked = Asked(
             alias=peek.model,

@@ -13,6 +13,7 @@ import socket
 import sys
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 
 from gateway.app import Gateway, Server
@@ -27,6 +28,8 @@ from gateway.telemetry import Telemetry, place_of, quiet_libraries
 __all__ = ["Listening", "listen", "serve"]
 
 IDLE_CONNECTION_S = 75.0
+LINGER_S = 2.0
+"""How long the rest of a refused body is read away, so that its client gets the answer and not a reset."""
 POLL_S = 1.0
 """How often the config file is looked at for a change."""
 BACKLOG = 512
@@ -61,7 +64,7 @@ async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | Non
         access_log=None,
         keepalive_timeout=IDLE_CONNECTION_S,
         auto_decompress=False,  # gateway.body decompresses under its own limits
-        lingering_time=0,
+        lingering_time=LINGER_S,
     )
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
@@ -164,8 +167,11 @@ class Reloads:
         self._path = gateway.runtime.config.path
         self._seen = self._stamp()
 
-    def now(self) -> None:
-        """Load the file and swap the configuration, or log why not and change nothing."""
+    def now(self, *, changed: bool = False) -> None:
+        """Load the file and swap the configuration, or log why not and change nothing.
+
+        A signal reloads the same file too, since key files may have changed; `changed` asks for new content.
+        """
         self._seen = self._stamp()
         if self._path is None:
             return
@@ -174,15 +180,18 @@ class Reloads:
             config = load(self._path, os.environ, options_type=options_type)
             if isinstance(config, Config):
                 config = requirements(config) or config
-            if isinstance(config, Config) and (problem := unsafe_bind(config)) is not None:
-                config = [problem]
             if isinstance(config, Config):
-                if config.digest != self._gateway.runtime.config.digest:
+                config = self._kept(config)
+            if isinstance(config, Config):
+                self._gateway.reload_problems = ()
+                if not changed or config.digest != self._gateway.runtime.config.digest:
                     self._gateway.reload(config)
                     log.info("reloaded", file=str(self._path))
                 return
         except Exception as error:  # noqa: BLE001  whatever a half-written file provokes, the old configuration stays
             log.error("reload_failed", file=str(self._path), at=place_of(error))  # noqa: TRY400  texts may hold secrets
+            what = f"cannot be loaded: {place_of(error)}"
+            self._gateway.reload_problems = (Problem(str(self._path), 0, "", what, "run `dragoman check`"),)
             return
         self._gateway.reload_problems = tuple(config)
         for problem in config:
@@ -193,7 +202,15 @@ class Reloads:
         while True:
             await asyncio.sleep(POLL_S)
             if self._stamp() != self._seen:
-                self.now()
+                self.now(changed=True)
+
+    def _kept(self, config: Config) -> Config | list[Problem]:
+        """Return a configuration with the address that we listen on, which only a restart changes (S06)."""
+        running = self._gateway.runtime.config.server
+        here = msgspec.structs.replace(config.server, host=running.host, port=running.port, workers=running.workers)
+        kept = msgspec.structs.replace(config, server=here)
+        problem = unsafe_bind(config) or unsafe_bind(kept)
+        return kept if problem is None else [problem]
 
     def _stamp(self) -> tuple[int, int] | None:
         if self._path is None:

@@ -98,6 +98,8 @@ class Telemetry:
     def summary(self, record: Record) -> None:
         """Write one request's record."""
         if self._level <= _LEVELS["info"]:
+            # Names that a client may have chosen.
+            record.alias, record.upstream_model = clean(record.alias), clean(record.upstream_model)
             self._put({"event": "request", "level": "info", "record": record})
 
     def close(self) -> None:
@@ -107,6 +109,8 @@ class Telemetry:
         except queue.Full:
             return
         self._thread.join(FLUSH_S)
+        if self._file is not None:
+            self._file.close()
 
     def _put(self, event: EventDict) -> None:
         try:
@@ -129,8 +133,12 @@ class Telemetry:
             self._write(batch)
 
     def _write(self, batch: list[EventDict]) -> None:
-        lines = [_json_line(event) for event in batch]
-        shown = [_console_line(event) for event in batch] if self._console else lines
+        try:
+            lines = [_json_line(event) for event in batch]
+            shown = [_console_line(event) for event in batch] if self._console else lines
+        except Exception:  # noqa: BLE001  one event that cannot be shown must not end the log
+            self.dropped += len(batch)
+            return
         try:
             self._out.write("\n".join(shown) + "\n")
             self._out.flush()
