@@ -65,11 +65,11 @@ def test_modules_say_what_they_are_for():
 def test_every_test_says_what_it_shows():
     """Every test has a docstring that states the behaviour."""
     assert [] == [
-        f"{short(path)}: {test.name}" for path in TESTS for test in tests_of(path) if not ast.get_docstring(test)
+        f"{short(path)}: {test.name}" for path in TESTS for test in cases_in(path) if not ast.get_docstring(test)
     ]
 
 
-def tests_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+def cases_in(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     functions = (node for node in ast.walk(ast.parse(read(path))) if isinstance(node, FUNCTIONS))
     return [node for node in functions if node.name.startswith("test")]
 
