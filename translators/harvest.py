@@ -85,10 +85,10 @@ class Harvest:
 
     def _close(self, key: int, *, complete: bool) -> None:
         block = self._blocks[key]
-        if block.done or not complete:
+        if block.done:
             return
         block.done = True
-        call = _call(block)
+        call = _call(block) if complete else None
         if call is not None:
             self._calls[key] = call
             self._on_call(ids_of(call, block.start.item_id), call)

@@ -78,8 +78,8 @@ class Replay:
     """The store of one gateway: calls by item, response and session key, and whole conversations if configured."""
 
     def __init__(self, calls: Shelf[tuple[ToolCall, ...]] | None = None, pasts: Shelf[Past] | None = None) -> None:
-        self.calls: Shelf[tuple[ToolCall, ...]] = calls or Shelf(ENTRIES, MAX_BYTES)
-        self.pasts: Shelf[Past] = pasts or Shelf(PAST_ENTRIES, PAST_BYTES)
+        self.calls: Shelf[tuple[ToolCall, ...]] = Shelf(ENTRIES, MAX_BYTES) if calls is None else calls
+        self.pasts: Shelf[Past] = Shelf(PAST_ENTRIES, PAST_BYTES) if pasts is None else pasts
 
     def slot(self, secret: bytes, tenant: str, model: str) -> "Slot":
         """Return the part of one client under one model name; `secret` is random to this gateway."""

@@ -224,10 +224,17 @@ def _output(raw: msgspec.Raw, at: str) -> tuple[Text | Image | Document, ...]:
         return (Text(output),) if output else ()
     parts: list[Text | Image | Document] = []
     for index, entry in enumerate(output or []):
-        part = Text(entry) if isinstance(entry, str) else _part(entry, f"{at}.{index}")
+        part = _entry(entry, f"{at}.{index}")
         if not (isinstance(part, Text) and not part.text):
             parts.append(part)
     return tuple(parts)
+
+
+def _entry(entry: str | wire.Part, at: str) -> Text | Image | Document:
+    """Return one entry of an output; some clients leave the type of texts out (spec/grok.md 11.5)."""
+    if isinstance(entry, str):
+        return Text(entry)
+    return Text(entry.text) if entry.type is None and entry.text is not None else _part(entry, at)
 
 
 def _part(part: wire.Part, at: str) -> Text | Image | Document:
