@@ -21,7 +21,7 @@ test-fast: $(INSTALLED)
 	@$(BIN)/pytest $(PARALLEL) -m "not slow and not clients"
 
 lint: $(INSTALLED)
-	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff check --quiet --output-format concise
 	@$(BIN)/ruff format --quiet --check
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
