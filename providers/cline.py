@@ -156,7 +156,10 @@ class Cline:
         """Apply the shared judgement; an account's 401 renews its token once for a request before it rejects."""
         verdict = judged(status, headers, body)
         account = self._accounts.get(key)
-        if not verdict.rejected or account is None or not self._first_time(call.request_id, key):
+        if not verdict.rejected or account is None:
+            return verdict
+        if not self._first_time(call.request_id, key):
+            account.refused()
             return verdict
         try:
             await account.renew()
@@ -173,6 +176,10 @@ class Cline:
         if len(self._renewed) > RENEWED_KEPT:
             self._renewed.popitem(last=False)
         return True
+
+    def readmitted(self) -> tuple[str, ...]:
+        """Return the accounts that were out of use and whose file has been replaced since, as by a new login."""
+        return tuple(name for name, account in self._accounts.items() if account.mended())
 
     async def models(self) -> tuple[str, ...]:
         """Return the models that the service recommends, () when it cannot be asked."""

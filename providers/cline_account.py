@@ -82,9 +82,9 @@ def _jwt_expiry(token: str) -> float:
 
 
 def default_file(name: str, environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
-    """Return where our own login keeps an account: $XDG_STATE_HOME/dragoman/cline-NAME.json."""
-    home = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(home) / "dragoman" / f"cline-{name}.json"
+    """Return where our own login keeps an account: $XDG_CONFIG_HOME/dragoman/cline/NAME.json."""
+    home = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(home).expanduser() / "dragoman" / "cline" / f"{name}.json"
 
 
 class _Document:
@@ -150,25 +150,53 @@ class Account:
         """The access token that the file held when last seen."""
         self._renewed_at = 0.0
         self._renewing: asyncio.Task[Grant] | None = None
+        self._ended: tuple[int, int] | None = None
+        """Stamp of the file when its login was found to be over."""
 
     async def token(self) -> Secret:
         """Return the access token, renewed before it ends; raises Expired or Unavailable."""
-        grant = self._grant or await self._read()
-        left = self._left(grant)
-        if left >= EARLY_S:
+        with self._ending():
+            grant = self._grant or await self._read()
+            if self._left(grant) < EARLY_S:
+                try:
+                    grant = await self._shared(grant)
+                except Unavailable:
+                    if self._left(grant) <= SPARE_S:
+                        raise
             return Secret(grant.access)
-        try:
-            grant = await self._shared(grant)
-        except Unavailable:
-            if self._left(grant) <= SPARE_S:
-                raise
-        return Secret(grant.access)
 
     async def renew(self) -> None:
         """Replace a token that the service refused before its time; raises Expired or Unavailable."""
-        grant = self._grant or await self._read()
-        if self._clock() - self._renewed_at >= RECENT_S:
-            await self._shared(grant)
+        with self._ending():
+            grant = self._grant or await self._read()
+            if self._clock() - self._renewed_at >= RECENT_S:
+                await self._shared(grant)
+
+    def refused(self) -> None:
+        """Note that the service refuses even a fresh token."""
+        self._ended = self._stamp()
+
+    def mended(self) -> bool:
+        """Tell, once, that the file of a login that was over has been replaced since."""
+        if self._ended is None or self._ended == self._stamp():
+            return False
+        self._ended = self._grant = None
+        return True
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            yield
+        except Expired:
+            self.refused()
+            raise
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return 0, 0
+        return status.st_mtime_ns, status.st_size
 
     def _left(self, grant: Grant) -> float:
         return (grant.expires_at or 0.0) - self._clock()

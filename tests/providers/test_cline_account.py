@@ -74,9 +74,9 @@ def test_expiry(told, token, end):
 
 
 def test_default_file():
-    """Our own login writes into our own state folder."""
-    assert Path("/s/dragoman/cline-me.json") == default_file("me", {"XDG_STATE_HOME": "/s"})
-    assert "cline-me.json" == default_file("me", {}).name
+    """Our own login writes into our own config folder."""
+    assert Path("/s/dragoman/cline/me.json") == default_file("me", {"XDG_CONFIG_HOME": "/s"})
+    assert Path("~/.config/dragoman/cline/me.json").expanduser() == default_file("me", {})
 
 
 async def test_a_good_token_is_used_as_it_is(tmp_path):
@@ -221,3 +221,18 @@ async def test_the_official_file_keeps_everything_else(tmp_path):
     assert "new" == (await kept.token()).reveal()
     auth |= {"accessToken": "workos:new", "refreshToken": "r2", "expiresAt": (NOW + 3600) * 1000}
     assert document == stored(path)
+
+
+async def test_a_new_login_is_noticed(tmp_path):
+    """An account that was over is told to be mended once its file is another, and then serves from that."""
+    kept, path = account(tmp_path, Service(Expired("gone")), 100)
+    assert not kept.mended()
+    with pytest.raises(Expired):
+        await kept.token()
+    assert not kept.mended()
+    save(path, Grant("fresh-login", "refresh-7", NOW + 3600))
+    assert [True, False] == [kept.mended(), kept.mended()]
+    assert "fresh-login" == (await kept.token()).reveal()
+    kept.refused()
+    path.unlink()
+    assert kept.mended()
