@@ -83,8 +83,8 @@ def allowed_host(host: str, *, bound: Iterable[str], allowed: Iterable[str]) -> 
     match = _HOST.match(host)
     if match is None:
         return False
-    name = match[1].lower().removesuffix(".")
-    bare = name.strip("[]")
+    name = match[1].lower()
+    bare = name.removesuffix(".").strip("[]")
     return is_loopback(name) or bare in {known.lower().strip("[]") for known in (*bound, *allowed)}
 
 

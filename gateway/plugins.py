@@ -20,7 +20,10 @@ def options_type(plugin: str) -> type[msgspec.Struct] | None:
     """Return the Struct of a plugin's own config keys, None when it has none or cannot be imported."""
     if plugin not in entries():
         return None
-    return load(plugin).options
+    try:
+        return load(plugin).options
+    except Exception:  # noqa: BLE001  `requirements` then says that it does not load
+        return None
 
 
 def requirements(config: Config) -> list[Problem]:
