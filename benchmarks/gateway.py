@@ -117,7 +117,7 @@ class Row:
     async def cost(self, port: int, pid: int, dialect: str, model: str) -> float:
         """Return CPU microseconds per unit."""
         stream = bool(self.more.get("stream", True))
-        lanes = int(str(self.more.get("lanes", 4)))
+        lanes = int(str(self.more.get("lanes", 20 if stream else 4)))
         data = body(dialect, model, stream=stream, filler=int(str(self.more.get("filler", 0))))
         before = cpu_s(pid)
         await asyncio.gather(*(post(port, PATHS[dialect], data, self.times) for _ in range(lanes)))
@@ -126,7 +126,7 @@ class Row:
 
 def rows(quick: bool) -> list[Row]:
     """Return the rows of the table."""
-    n, k = (4000, 3) if quick else (20_000, 4)
+    n, k = (800, 1) if quick else (4000, 2)
     few, many = (100, 300) if quick else (150, 800)
     return [
         Row("native Chat stream, per event", "chat", "", f"hot-{n}", units=n, times=k),

@@ -33,7 +33,7 @@ from translators.dialect import Dialect, Peek, Target
 from translators.effort import effort_of
 from translators.events import Event
 from translators.fault import Fault, Refused, broken
-from translators.native import NativeStream
+from translators.native import NativeStream, NativeWhole
 from translators.pair import MAX_ANSWER_BYTES, Asked, Pair, Prepared, Stream
 
 __all__ = ["Exchange"]
@@ -84,7 +84,7 @@ class Exchange:
         self._pulse: Pulse | None = None
         self._upstream: Upstream | None = None
         self._interrupt: Fault | None = None
-        self._machine: Stream | None = None
+        self._machine: Stream | NativeWhole | None = None
         self._recall: Recall | None = None
         self._thoughts: Thoughts | None = None
         self._sent = b""
@@ -395,16 +395,10 @@ class Exchange:
         asked = monotonic()
         async for chunk in chunks:
             watch.alive(monotonic())
-            self._rearm()
             if chunk.strip():
                 self._waited += monotonic() - asked
                 return chunk
         return b""
-
-    def _rearm(self) -> None:
-        """Set the timer anew: the silences that begin now may end before the deadlines known so far."""
-        if self._pulse is not None:
-            self._pulse.arm()
 
     async def _feed(self, machine: Stream, out: bytes, watch: Watch) -> None:
         """Take one chunk's outcome: timers first, then one write."""
@@ -423,12 +417,11 @@ class Exchange:
         if out:
             await self.downstream.write(out)
 
-    def _first_times(self, machine: Stream, now: float) -> None:
+    def _first_times(self, machine: Stream | NativeWhole, now: float) -> None:
         record, tally = self.record, machine.tally
         elapsed = _ms(now - self._began)
         if record.first_meaning_ms is None:
             record.first_meaning_ms = elapsed
-            self._rearm()
         if tally.text_bytes and record.first_text_ms is None:
             record.first_text_ms = elapsed
         if tally.tool_calls and record.first_tool_ms is None:
@@ -459,7 +452,7 @@ class Exchange:
         """End the machine of a reply that broke off; returns None when its terminal had been seen before (F2)."""
         machine = self._machine
         ours = self._interrupt or self._stall()
-        if machine is None:
+        if machine is None or isinstance(machine, NativeWhole):
             return ours or explain(error)
         out = machine.fail(ours) if ours is not None else machine.finish()
         if out:
@@ -508,11 +501,12 @@ class Exchange:
         """Complete the record from what the answer amounted to."""
         record, machine = self.record, self._machine
         if machine is not None:
-            record.take(machine.tally, native=isinstance(machine, NativeStream))
+            record.take(machine.tally, native=isinstance(machine, NativeStream | NativeWhole))
             if record.outcome is None and machine.done:
                 record.outcome = outcome_of(machine.fault, machine.tally.stop)
-        if self._sent:
+        if self._sent and self._session:
             self.runtime.prefixes.note(record, self.tenant.name, self._session, self._sent)
+        if self._sent:
             name, model = record.provider or "", record.upstream_model or ""
             self.runtime.tokens.learn(name, model, self._sent, record.input_tokens)
         if self.downstream.first_write is not None:
@@ -544,7 +538,7 @@ def _falls_back(fault: Fault, reasons: tuple[str, ...]) -> bool:
     return "unavailable" in reasons and fault.kind in ("overloaded", "timeout", "api")
 
 
-def _moves_on(fault: Fault, machine: Stream | None) -> bool:
+def _moves_on(fault: Fault, machine: Stream | NativeWhole | None) -> bool:
     """Tell whether another key may be tried: an effective 429, and nothing of an answer sent (promises 1 and 2)."""
     return fault.kind == "rate_limited" and (machine is None or not machine.begun)
 

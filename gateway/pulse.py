@@ -32,14 +32,19 @@ class Pulse:
         self._on_stall = on_stall
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
         self._writes: set[asyncio.Task[None]] = set()
         self._held = False
 
     def arm(self) -> None:
-        """Set the timer to the nearest deadline; called when a watch begins."""
+        """Set the timer to the nearest deadline, unless it fires before that anyway; called when a watch begins."""
+        due = monotonic() + self._delay()
         if self._timer is not None:
+            if self._due <= due:
+                return
             self._timer.cancel()
-        self._timer = self._loop.call_later(self._delay(), self._beat)
+        self._due = due
+        self._timer = self._loop.call_later(due - monotonic(), self._beat)
 
     def stop(self) -> None:
         """Stop the timer and pending keepalives."""
@@ -63,6 +68,7 @@ class Pulse:
         return max(min(times) - now, 0.001)
 
     def _beat(self) -> None:
+        self._timer = None
         now = monotonic()
         writing = self._downstream.writing_since
         if writing is not None:

@@ -8,10 +8,11 @@ texts and locals carry headers and bodies (S01).
 import asyncio
 import logging
 import logging.handlers
-import queue
 import re
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -30,6 +31,8 @@ FILE_BYTES = 16 * 1024 * 1024
 FILES_KEPT = 4
 """Rotated log files beside the current one; with FILE_BYTES this bounds the log's size on disk."""
 FLUSH_S = 2.0
+BATCH_S = 0.05
+"""Waking the writer for each event would cost requests more than the event itself."""
 VALUE_CHARS = 300
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -84,7 +87,9 @@ class Telemetry:
         self.dropped = 0
         self._out = out or sys.stderr
         self._console = config.format == "console" or (config.format == "auto" and self._out.isatty())
-        self._queue: queue.Queue[EventDict | None] = queue.Queue(QUEUE_EVENTS)
+        self._events: deque[EventDict] = deque()
+        self._some = threading.Event()
+        self._closing = False
         self._file = _rotating(config.file) if config.file else None
         self._level = _LEVELS[config.level]
         self.log: Any = structlog.wrap_logger(
@@ -104,33 +109,30 @@ class Telemetry:
 
     def close(self) -> None:
         """Write what is queued, within FLUSH_S seconds."""
-        try:
-            self._queue.put(None, timeout=FLUSH_S)
-        except queue.Full:
-            return
+        self._closing = True
+        self._some.set()
         self._thread.join(FLUSH_S)
         if self._file is not None:
             self._file.close()
 
     def _put(self, event: EventDict) -> None:
-        try:
-            self._queue.put_nowait(event)
-        except queue.Full:
+        if len(self._events) >= QUEUE_EVENTS:
             self.dropped += 1
+            return
+        self._events.append(event)
+        if not self._some.is_set():
+            self._some.set()
 
     def _write_all(self) -> None:
-        while (event := self._queue.get()) is not None:
-            batch = [event]
-            while len(batch) < 500:
-                try:
-                    more = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if more is None:
-                    self._write(batch)
-                    return
-                batch.append(more)
-            self._write(batch)
+        """Write in batches: one wake-up and one write for all that came within BATCH_S seconds."""
+        while not self._closing:
+            self._some.wait()
+            if not self._closing:
+                time.sleep(BATCH_S)
+            self._some.clear()
+            batch = [self._events.popleft() for _ in range(len(self._events))]
+            if batch:
+                self._write(batch)
 
     def _write(self, batch: list[EventDict]) -> None:
         try:
@@ -146,8 +148,7 @@ class Telemetry:
             self.dropped += len(batch)  # a closed pipe must not stop the gateway (F11)
         if self._file is None:
             return
-        for line in lines:
-            self._file.emit(logging.makeLogRecord({"msg": line}))
+        self._file.emit(logging.makeLogRecord({"msg": "\n".join(lines)}))
 
 
 def _rotating(path: str) -> logging.handlers.RotatingFileHandler:

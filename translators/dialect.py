@@ -118,12 +118,14 @@ class Seen(msgspec.Struct, frozen=True):
 class Watcher(Protocol):
     """Observe a stream whose two sides speak the same dialect, without decoding what need not be decoded.
 
-    A region of frames in which `interesting` finds nothing is forwarded as it is; frames of other regions go
+    A region of frames that is `quiet` is forwarded as it is; frames of other regions go
     through `look` one by one. `meaningful` finds text, reasoning or tool content (for the stall timers).
     """
 
-    interesting: Pattern[bytes]
     meaningful: Pattern[bytes]
+
+    def quiet(self, region: bytes) -> bool:
+        """Tell whether a region of whole frames has no counts, end or error in it; asked for every read."""
 
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says about usage, the end and errors; raises nothing for upstream data."""

@@ -6,17 +6,18 @@ that ends without a terminal becomes an error, never a success (I2, S37).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from translators.dialect import Dialect, Reply, Seen
+from translators.events import Event, Failed
 from translators.fault import Fault, Refused, broken
 from translators.jsonio import ERRORS, encode
 from translators.sse import COMMENT, END, MAX_FRAME_BYTES, Regions, frame_of
 from translators.tally import Tally
 
-__all__ = ["NativeStream"]
+__all__ = ["NativeStream", "NativeWhole"]
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 
@@ -106,7 +107,7 @@ class NativeStream:
         self.tally.events += region.count(END)
         if self._watcher.meaningful.search(region):
             self.tally.meanings += 1
-        if self._opening or self._watcher.interesting.search(region):
+        if self._opening or not self._watcher.quiet(region):
             return self._frames(region)
         return self._renamed(region)
 
@@ -164,3 +165,45 @@ class NativeStream:
         for old, new in self._swaps.items():
             region = region.replace(old, new)
         return region
+
+
+class NativeWhole:
+    """A whole answer of the client's own dialect: its facts from the events, its bytes as they are."""
+
+    begun = False
+    done = True
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        reply: Reply,
+        clean: Callable[[str], str],
+        body: bytes,
+        events: Iterable[Event],
+        observe: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.tally = Tally()
+        self.raw = b""
+        self.output = b""
+        self._dialect = dialect
+        for event in events:
+            self.tally.count(event)
+            if observe is not None:
+                observe(event)
+            if type(event) is Failed:
+                self.tally.fault = msgspec.structs.replace(event.fault, message=clean(event.fault.message))
+                self.raw = event.raw
+        if self.tally.fault is None:
+            try:
+                self.output = dialect.native_answer(body, reply)
+            except Refused as refused:
+                self.tally.fault = refused.fault
+
+    @property
+    def fault(self) -> Fault | None:
+        """Return what is wrong with the answer, None when it is whole."""
+        return self.tally.fault
+
+    def failure(self, fault: Fault) -> bytes:
+        """Return the error form for a stream whose headers are out though nothing of the answer is."""
+        return self._dialect.native_failure(fault)

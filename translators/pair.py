@@ -16,7 +16,7 @@ from translators.events import BlockStart, Delta, Event, Failed, Finish, Start, 
 from translators.fault import Fault, Refused, broken, refuse
 from translators.fold import Fold
 from translators.messages.count import estimate
-from translators.native import NativeStream
+from translators.native import NativeStream, NativeWhole
 from translators.notes import Notes
 from translators.policy import applied, guarded
 from translators.replay import check_resolved
@@ -101,16 +101,18 @@ class Pair:
             return NativeStream(self.upstream, prepared.reply, prepared.clean)
         return TranslatedStream(self, prepared, observe)
 
-    def whole(self, prepared: Prepared, body: bytes, observe: Callable[[Event], None] | None = None) -> "Stream":
+    def whole(
+        self, prepared: Prepared, body: bytes, observe: Callable[[Event], None] | None = None
+    ) -> "NativeWhole | TranslatedStream":
         """Return the finished machine for an upstream that answered with one JSON body.
 
         A client that asked for a stream gets the stream of it, one that did not gets the body (`output`).
         """
         events = self.upstream.read_answer(body, prepared.source)
-        machine = TranslatedStream(self, prepared, observe)
         if prepared.native and not prepared.stream:
-            machine.forward(events, body)
-        elif prepared.stream:
+            return NativeWhole(self.upstream, prepared.reply, prepared.clean, body, events, observe)
+        machine = TranslatedStream(self, prepared, observe)
+        if prepared.stream:
             machine.output = machine.take(events) + machine.finish()
         else:
             machine.take(events)
@@ -299,23 +301,6 @@ class TranslatedStream:
                     out.append(self._encoder.push(ordered))
                 else:
                     self._emit(ordered, out)
-
-    def forward(self, events: Iterable[Event], body: bytes) -> None:
-        """Take a whole answer of the client's own dialect: its facts from the events, its bytes as they are."""
-        for event in events:
-            self.tally.count(event)
-            if self._observe is not None:
-                self._observe(event)
-            if type(event) is Failed:
-                fault = msgspec.structs.replace(event.fault, message=self._clean(event.fault.message))
-                self.tally.fault, self.raw = fault, event.raw
-        self.done = True
-        if self.fault is not None:
-            return
-        try:
-            self.output = self._pair.client.native_answer(body, self._reply)
-        except Refused as refused:
-            self.tally.fault = refused.fault
 
     def _emit(self, event: Event, out: list[bytes]) -> None:
         if type(event) is Failed:

@@ -102,7 +102,7 @@ def request(dialect: str, *, model: str = "m1", stream: bool = True) -> dict[str
 
 
 def provider(
-    url: str, dialect: str = "chat", *, name: str = "up", keys: int = 1, pool: Pool = Pool(), **timeouts: float
+    url: str, dialect: str = "chat", *, name: str = "up", keys: int = 1, pool: Pool | None = None, **timeouts: float
 ) -> Provider:
     """Return a provider table of any upstream dialect; keys are named k1, k2, ..."""
     return Provider(
@@ -112,7 +112,7 @@ def provider(
         dialect=None if dialect == "messages" else dialect,  # type: ignore[arg-type]
         keys=tuple(Key(f"k{n}", Secret(f"upstream-key-{n:04}")) for n in range(1, keys + 1)),
         timeouts=Timeouts(**timeouts),
-        pool=pool,
+        pool=pool or Pool(),
     )
 
 

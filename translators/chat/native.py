@@ -153,8 +153,8 @@ class ChatWatcher:
     A quote inside a JSON string is escaped, so a member's name in quotes followed by a colon is never content.
     """
 
-    interesting = re.compile(
-        rb'"usage"\s*:\s*\{|"finish_reason"\s*:\s*"|"error"\s*:\s*[^n\s]|"success"\s*:\s*false|\[DONE\]|event: *error'
+    _telling = re.compile(
+        rb'"(?:usage"\s*:\s*\{|finish_reason"\s*:\s*"|error"\s*:\s*[^n\s]|success"\s*:\s*false)|\[DONE\]|event: *error'
     )
     meaningful = re.compile(
         rb'"(?:content|reasoning|reasoning_content|reasoning_text|refusal|text|summary|arguments|name)"\s*:\s*"[^"]'
@@ -162,6 +162,18 @@ class ChatWatcher:
 
     def __init__(self, reply: Reply) -> None:
         self._alias = reply.alias
+
+    def quiet(self, region: bytes) -> bool:
+        """Tell whether nothing in a region has to be looked at.
+
+        Plain substring searches answer for compact JSON; they cost a tenth of the pattern, which is kept for
+        bodies with spaces and for the rare words.
+        """
+        if b'"finish_reason":"' in region or b'"usage":{' in region or b"[DONE]" in region:
+            return False
+        if b'": ' in region or b'"error"' in region or b'"success"' in region or b"event:" in region:
+            return not self._telling.search(region)
+        return True
 
     def failure(self, fault: Fault) -> bytes:
         """Return the error object, which no [DONE] follows."""

@@ -145,12 +145,16 @@ def _own_block(block: bytes, target: Target) -> bytes | None:
 class Watcher:
     """Observe a Messages stream on its way to a Messages client."""
 
-    interesting: Pattern[bytes] = re.compile(rb'"message_(?:start|delta|stop)"|"error"|event: ?error')
+    _telling: Pattern[bytes] = re.compile(rb'"message_(?:start|delta|stop)"|"error"|event: ?error')
     meaningful: Pattern[bytes] = re.compile(rb'"(?:text|thinking|input_json|signature)_delta"|tool_use"|_tool_result"')
 
     def __init__(self, reply: Reply) -> None:
         self._alias = reply.alias
         self._counts = wire.Counts()
+
+    def quiet(self, region: bytes) -> bool:
+        """Tell whether a region has no start, end, counts or error in it."""
+        return not self._telling.search(region)
 
     def failure(self, fault: Fault) -> bytes:
         """Return the error event; no block is closed before it (2.1)."""

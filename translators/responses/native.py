@@ -168,7 +168,7 @@ class Watcher:
     the answer, so it is filled from the done items.
     """
 
-    interesting = re.compile(
+    _telling = re.compile(
         rb'"type"\s*:\s*"(?:response\.(?:created|in_progress|completed|incomplete|failed|queued|cancelled'
         rb'|output_item\.done|doom_loop_check)|error|keepalive|ping)"'
     )
@@ -183,6 +183,10 @@ class Watcher:
         self._items: list[tuple[int, bytes]] = []
         self._tools = self._refused = False
         self._response_members: dict[str, msgspec.Raw] = {}
+
+    def quiet(self, region: bytes) -> bool:
+        """Tell whether a region has no lifecycle event, done item, error or private event in it."""
+        return not self._telling.search(region)
 
     def failure(self, fault: Fault) -> bytes:
         """Return `response.failed` for the response that the stream has begun (a bare error event before that)."""
