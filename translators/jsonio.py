@@ -69,7 +69,8 @@ def path_of(error: Exception) -> str | None:
     found = re.search(r"at `(?:key in )?\$\.?([^`]*)`", str(error))
     if not found:
         return None
-    return re.sub(r"\[(\d+|\.\.\.)\]", r".\1", found[1]).strip(".") or None
+    # msgspec does not tell the key of a map; the path leads to the map.
+    return re.sub(r"\[(\d+)\]", r".\1", found[1].replace("[...]", "")).strip(".") or None
 
 
 def reader(type_: type[T] | Any) -> Callable[[bytes], T]:

@@ -1,0 +1,44 @@
+"""Notes of a conversion: counted without end, kept up to a bound, and refusals in strict mode."""
+
+import pytest
+
+from translators.fault import Refused
+from translators.notes import KEPT, Note, Notes
+
+
+@pytest.mark.invariant("I34")
+def test_each_kind_of_note_keeps_its_path():
+    """One change or drop is one note with the field's path."""
+    notes = Notes()
+    notes.changed("a.0", "other form")
+    notes.omitted("b", "left out")
+    notes.dropped("c", "cannot be said")
+    assert [
+        Note("a.0", "changed", "other form"),
+        Note("b", "omitted", "left out"),
+        Note("c", "omitted", "cannot be said"),
+    ] == notes.kept
+    assert 3 == notes.count
+
+
+def test_strict_mode_refuses_a_drop():
+    """In strict mode a drop is a refusal that names field and code; the other kinds stay notes."""
+    notes = Notes(strict=True)
+    notes.changed("a", "m")
+    notes.omitted("b", "m")
+    with pytest.raises(Refused) as refused:
+        notes.dropped("c.1", "cannot be said", "unsupported_tool")
+    fault = refused.value.fault
+    assert ("c.1: cannot be said", "c.1", "unsupported_tool", 400) == (
+        fault.message, fault.param, fault.code, fault.status
+    )  # fmt: skip
+    assert 2 == notes.count
+
+
+def test_notes_beyond_the_bound_are_counted_only():
+    """The bound keeps memory flat for requests that repeat one oddity (section 8)."""
+    notes = Notes()
+    for n in range(KEPT + 1):
+        notes.omitted(f"f.{n}", "m")
+    assert (KEPT, KEPT + 1) == (len(notes.kept), notes.count)
+    assert f"f.{KEPT - 1}" == notes.kept[-1].field
