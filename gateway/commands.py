@@ -85,6 +85,9 @@ def check(options: argparse.Namespace) -> int:
             sys.stdout.write(msgspec.json.encode(config).decode() + "\n")
             return EXIT_CONFIG
         return complain(config)
+    if config.state.url.startswith("valkey:"):
+        what = "state.url: valkey is not built in yet; cooldowns will live in memory and end with the process"
+        print(f"dragoman: {what}", file=sys.stderr)
     summary = f"{len(config.providers)} providers, {len(config.models)} aliases, {len(config.clients)} clients"
     if options.json:
         print("[]")

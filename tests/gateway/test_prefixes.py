@@ -3,6 +3,7 @@
 import json
 
 from gateway.prefixes import MAX_ELEMENTS, MAX_LINES, Prefixes
+from gateway.record import Record
 from translators.prefix import prefix_of
 
 
@@ -44,6 +45,18 @@ def test_tenants_sessions_and_upstreams_are_apart():
         assert None is prefixes.follow(tenant, session, upstream, prompt("a"))
     assert None is prefixes.follow("t", "", "u", prompt("a"))
     assert None is prefixes.follow("t", "", "u", prompt("a"))
+
+
+def test_the_record_is_told():
+    """A request's record has its prompt's hash and size; what was kept only once there is something to keep."""
+    prefixes, first, second = Prefixes(), Record(provider="u"), Record(provider="u")
+    body = json.dumps({"system": "s", "messages": ["a"]}).encode()
+    prefixes.note(first, "t", "s", body)
+    prefixes.note(second, "t", "s", body)
+    assert (64, 8, None) == (len(first.prefix_hash), first.prefix_bytes, first.prefix_kept_bytes)
+    assert (6, None) == (second.prefix_kept_bytes, second.prefix_broken_at)
+    prefixes.note(third := Record(), "t", "s", b"no object")
+    assert None is third.prefix_hash
 
 
 def test_sessions_lines_and_elements_are_bounded():

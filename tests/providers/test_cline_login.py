@@ -8,7 +8,7 @@ import pytest
 
 from providers.cline_login import MAX_WAIT_S, Declined, log_in
 from providers.transport import new_session
-from tests.upstream import Request, Upstream, closed_port, reply_json
+from tests.upstream import Head, Request, Upstream, closed_port, reply_json
 
 DEVICE = {"device_code": "dev/1", "user_code": "AB-CD", "verification_uri": "https://x.test/go", "interval": 2}
 TOKENS = {"access_token": "wos", "refresh_token": "wos-refresh"}
@@ -69,7 +69,7 @@ async def test_a_registration_without_refresh_token_keeps_the_first(tmp_path):
     [
         ({"polls": [{"error": "access_denied"}]}, "refused"),
         ({"polls": [{}]}, "no answer"),
-        ({"polls": [{"error": "authorization_pending"}] * 1000, "device": DEVICE | {"expires_in": 10**9}}, "in time"),
+        ({"polls": [{"error": "authorization_pending"}] * 1000, "device": DEVICE | {"expires_in": 10**9, "interval": 600}}, "in time"),
         ({"polls": [], "device": {}}, "no device code"),
         ({"polls": [], "device": [1]}, "no device code"),
         ({"polls": [], "device": DEVICE | {"verification_uri": "http://evil.test"}}, "not to be trusted"),
@@ -84,6 +84,14 @@ async def test_a_login_that_fails_says_why(tmp_path, changes, why):
     assert "wos" not in str(caught.value)
     assert not (tmp_path / "new" / "me.json").exists()
     assert MAX_WAIT_S <= 1800
+
+
+async def test_an_answer_that_is_no_json(tmp_path):
+    """A page in place of an answer is no device code."""
+    html = [Head(headers=[("content-length", "6")]), b"<html>"]
+    async with Upstream([html]) as upstream, new_session(connect_s=5, trust_env=False) as session:
+        with pytest.raises(Declined, match="no device code"):
+            await log_in(session, upstream.url, print, path=tmp_path / "x", issuer=upstream.url)
 
 
 async def test_nobody_there(tmp_path):
