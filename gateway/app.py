@@ -21,6 +21,7 @@ from gateway.admission import Admission
 from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate
 from gateway.body import read_body
 from gateway.config import Config
+from gateway.discovery import discovered
 from gateway.downstream import SERVER, error_response, id_headers
 from gateway.exchange import Exchange, unknown_model
 from gateway.models import permitted
@@ -305,7 +306,7 @@ def _countable(body: bytes) -> bytes:
 
 async def models(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
     """GET /v1/models and /v1/models/{id}."""
-    request, config = inbound.request, inbound.runtime.config
+    request, config = inbound.request, await discovered(inbound.runtime)
     if not inbound.rest:
         return _json(catalog.listing(config, inbound.tenant, request.headers, request.query))
     entry = catalog.find(config, inbound.tenant, request.headers, inbound.rest)

@@ -66,7 +66,7 @@ class Stage:
     def __init__(self, listening: Listening, telemetry: Records, session: aiohttp.ClientSession) -> None:
         self.listening = listening
         self.telemetry = telemetry
-        self._session = session
+        self.session = session
 
     @property
     def runtime(self):
@@ -82,7 +82,7 @@ class Stage:
     def post(self, dialect: str, body: dict[str, Any], *, client: str = "a", path: str = ""):
         """A request in the context of which its reply can be read."""
         sent = {"authorization": f"Bearer {CLIENT_KEY}-{client}"}
-        return self._session.post(self.listening.url + PATHS[dialect] + path, json=body, headers=sent)
+        return self.session.post(self.listening.url + PATHS[dialect] + path, json=body, headers=sent)
 
     async def ask(self, dialect: str, body: dict[str, Any], **options) -> tuple[int, str]:
         async with self.post(dialect, body, **options) as reply:
