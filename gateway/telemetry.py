@@ -8,12 +8,12 @@ texts and locals carry headers and bodies (S01).
 import asyncio
 import logging
 import logging.handlers
-import re
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
@@ -22,6 +22,8 @@ import msgspec
 import structlog
 
 from gateway.config import Log
+from gateway.lines import clean as clean_text
+from gateway.lines import request_line
 from gateway.record import Record
 
 __all__ = ["Telemetry", "place_of", "quiet_libraries"]
@@ -33,9 +35,7 @@ FILES_KEPT = 4
 FLUSH_S = 2.0
 BATCH_S = 0.05
 """Waking the writer for each event would cost requests more than the event itself."""
-VALUE_CHARS = 300
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 EventDict = MutableMapping[str, Any]
@@ -55,7 +55,7 @@ def place_of(error: BaseException) -> str:
 def clean(value: Any) -> Any:
     """Return a log value that cannot break a line or a terminal and is bounded in length (S15, S33)."""
     if isinstance(value, str):
-        return _CONTROL.sub("�", value[:VALUE_CHARS])
+        return clean_text(value)
     return value
 
 
@@ -113,7 +113,8 @@ class Telemetry:
         self._some.set()
         self._thread.join(FLUSH_S)
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of a full disk
+                self._file.close()
 
     def _put(self, event: EventDict) -> None:
         if len(self._events) >= QUEUE_EVENTS:
@@ -125,7 +126,7 @@ class Telemetry:
 
     def _write_all(self) -> None:
         """Write in batches: one wake-up and one write for all that came within BATCH_S seconds."""
-        while not self._closing:
+        while self._events or not self._closing:
             self._some.wait()
             if not self._closing:
                 time.sleep(BATCH_S)
@@ -172,17 +173,6 @@ def _console_line(event: EventDict) -> str:
         return request_line(record)
     rest = " ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "level", "ts"))
     return f"{str(event.get('ts', ''))[11:19]} {event['level']:<7} {event['event']} {rest}".rstrip()
-
-
-def request_line(record: Record) -> str:
-    """Return the compact console form of a record: who asked what of whom, how it ended, how long it took."""
-    route = f"{record.alias or '-'} → {record.provider or '-'}" + (f"/{record.key}" if record.key else "")
-    tokens = f"{record.input_tokens or 0}→{record.output_tokens or 0} tok" if record.output_tokens is not None else ""
-    first = f"first {record.first_meaning_ms:.0f} ms" if record.first_meaning_ms is not None else ""
-    whole = f"{record.duration_ms or 0:.0f} ms"
-    parts = (record.ts[11:19], f"{record.status or '-'}", record.outcome or "-", record.client or "-")
-    more = (record.dialect or "-", route, tokens, first, whole, record.request_id[:16])
-    return "  ".join(part for part in (*parts, *more) if part)
 
 
 class _Quiet(logging.Handler):
