@@ -6,69 +6,31 @@ Each command's work is imported when it runs, so that `--help` stays quick. Data
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-__all__ = ["main"]
+from gateway.options import parser
+
+__all__ = ["main", "parser"]
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UPSTREAM, EXIT_CONFIG, EXIT_INTERRUPTED = 0, 1, 2, 69, 78, 130
 
-INTRO = """Dragoman lets coding agents keep the protocol they speak and use any provider behind it.
-
-Start with `dragoman demo` (no key, no network), then `dragoman init` and `dragoman serve`."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    root = argparse.ArgumentParser(
-        prog="dragoman", description=INTRO, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    serve = commands.add_parser("serve", help="run the gateway", description="Run the gateway until it is stopped.")
-    _config(serve)
-    serve.add_argument("--host", help="address to listen on instead of the configured one")
-    serve.add_argument("--port", type=int, help="port to listen on; 0 picks a free one and prints it")
-    serve.add_argument("--workers", type=int, help="processes that share the port")
-
-    demo = commands.add_parser("demo", help="try it: a scripted upstream, no key, no network")
-    demo.add_argument("--port", type=int, default=8788, help="port to listen on (8788); 0 picks a free one")
-    demo.add_argument("--once", action="store_true", help="one streamed request per dialect, then exit")
-
-    check = commands.add_parser("check", help="check the configuration, without network")
-    _config(check)
-    _json(check)
-
-    models = commands.add_parser("models", help="list the aliases and where they lead")
-    _config(models)
-    _json(models)
-
-    providers = commands.add_parser("providers", help="list the provider plugins")
-    _json(providers)
-
-    translate = commands.add_parser(
-        "translate",
-        help="show what a request or a recorded stream becomes",
-        description="Read a client's request (or, with --stream, an upstream's recorded events) and print what the "
-        "other side gets; notes on what was changed or dropped go to stderr. No network.",
-    )
-    dialects = ("chat", "responses", "messages")
-    translate.add_argument("--from", dest="source", required=True, choices=dialects, help="dialect of the input")
-    translate.add_argument("--to", dest="target", required=True, choices=dialects, help="dialect of the output")
-    translate.add_argument("--stream", action="store_true", help="the input is an event stream of an upstream")
-    translate.add_argument("--model", default="", help="upstream model, which decides what it accepts")
-    translate.add_argument("--strict", action="store_true", help="refuse what cannot be kept instead of dropping it")
-    translate.add_argument("file", nargs="?", default="-", metavar="FILE", help="input file (default: stdin)")
-
-    commands.add_parser("version", help="print the version")
-    return root
-
-
-def _config(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", metavar="PATH", help="config file (default: $DRAGOMAN_CONFIG, XDG, /etc)")
-
-
-def _json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="print JSON")
+COMMANDS = {
+    "serve": "gateway.commands",
+    "check": "gateway.commands",
+    "models": "gateway.commands",
+    "providers": "gateway.commands",
+    "translate": "gateway.translate",
+    "init": "gateway.init",
+    "doctor": "gateway.doctor",
+    "launch": "gateway.launch",
+    "env": "gateway.launch",
+    "keys": "gateway.clientkeys",
+    "login": "gateway.login",
+    "usage": "gateway.usage",
+    "completion": "gateway.completion",
+}
+"""The module of each command; its function has the command's name, takes the options, returns the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,36 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Dispatch to the command's own module."""
-    match options.command:
-        case "serve":
-            from gateway.commands import serve
+    if options.command == "version":
+        from providers.identity import VERSION
 
-            return serve(options)
-        case "demo":
-            from gateway.demo import demo
+        print(VERSION)
+        return EXIT_OK
+    if options.command == "demo":
+        from gateway.demo import demo
 
-            return demo(options.port, once=options.once)
-        case "translate":
-            from gateway.translate import translate
-
-            return translate(options)
-        case "version":
-            from providers.identity import VERSION
-
-            print(VERSION)
-            return EXIT_OK
-        case "check":
-            from gateway.commands import check
-
-            return check(options)
-        case "models":
-            from gateway.commands import models
-
-            return models(options)
-        case _:
-            from gateway.commands import providers
-
-            return providers(options)
+        return demo(options.port, once=options.once)
+    code: int = getattr(import_module(COMMANDS[options.command]), options.command)(options)
+    return code
 
 
 def config_path(options: argparse.Namespace) -> Path | None:
