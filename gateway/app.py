@@ -16,19 +16,22 @@ import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway import catalog, socket
+from gateway import admin, catalog, metrics, page, socket
 from gateway.admission import Admission
-from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate
+from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate, is_admin
 from gateway.body import read_body
 from gateway.config import Config
 from gateway.discovery import discovered
 from gateway.downstream import SERVER, error_response, id_headers
 from gateway.exchange import Exchange, unknown_model
+from gateway.keeper import Keeper
 from gateway.models import permitted
 from gateway.problems import Problem
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime
 from gateway.telemetry import Telemetry
+from gateway.tokens import Files
+from gateway.watchers import Watchers
 from translators.conversation import DialectName
 from translators.dialects import DIALECTS
 from translators.fault import Fault, Refused
@@ -70,14 +73,18 @@ class Gateway:
 
     def __init__(self, config: Config, telemetry: Telemetry) -> None:
         self.telemetry = telemetry
+        self.watchers = Watchers(telemetry)
+        self.keeper: Keeper | None = None
         self.runtime = Runtime(config)
         self.admission = Admission()
+        self.tokenizers = Files(lambda file, why: telemetry.log.warning("tokenizer_unfit", file=file, why=why))
         self.exchanges: set[Exchange] = set()
         self.sockets: set[web.WebSocketResponse] = set()
         self.draining = False
         self._idle: asyncio.Event | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.started = time.time()
+        self.reloaded: float | None = None
         self.reload_problems: tuple[Problem, ...] = ()
         """What was wrong with the last configuration that was offered and refused."""
         self.bound: tuple[str, ...] = ()
@@ -90,9 +97,13 @@ class Gateway:
         path, route, rest = match(request)
         named = DIALECTS[_dialect(path, route, request)]
         record = Record(ts=_now(), request_id=_request_id(request), dialect=named.name)
+        if self.watchers.traces is not None and (route is None or route.recorded):
+            self.watchers.traces.begin(request.headers)
         fault: Fault | None = self._origin_fault(request, runtime.config)
         tenant: Tenant | Fault | None = None
-        if fault is None and (route is None or route.access != "public"):
+        if fault is None and route is not None and route.access == "admin":
+            fault = _not_admin(request, runtime.config)
+        elif fault is None and (route is None or route.access != "public"):
             tenant = authenticate(request.headers, runtime.config.clients)
             fault = tenant if isinstance(tenant, Fault) else None
         if fault is None and route is None:
@@ -173,7 +184,14 @@ class Gateway:
         record.duration_ms = round((monotonic() - began) * 1000, 2)
         if record.outcome is None:
             record.outcome = "client_error" if status is not None and status >= 400 else "complete"
-        self.telemetry.summary(record)
+        met = self.runtime.resolve(record.alias) if record.alias else None
+        self.watchers.told(record, met.pattern if met is not None else "")
+
+    def malformed(self, status: int) -> None:
+        """Leave a record of a request that the parser refused; nothing of it is known."""
+        record = Record(ts=_now(), request_id=secrets.token_hex(12), outcome="client_error")
+        record.error_kind = "invalid_request" if status < 500 else "api"
+        self.summary(record, status, monotonic())
 
     def _crashed(self, error: Exception, inbound: Inbound) -> web.Response:
         """Answer for a bug of ours: the log gets type and place, the client neither (S02)."""
@@ -189,6 +207,7 @@ class Gateway:
         old = self.runtime
         self.runtime = Runtime(config, old)
         self.reload_problems = ()
+        self.reloaded = time.time()
         old.retired.set()
         if old.running == 0:
             closing = asyncio.get_running_loop().create_task(old.close())
@@ -203,6 +222,7 @@ class Gateway:
         for exchange in list(self.exchanges):
             exchange.stop(fault)
         await self._until_idle(LAST_FRAME_S)
+        self.watchers.feed.close()
 
     async def _until_idle(self, wait_s: float) -> None:
         """Wait until no exchange runs, at most `wait_s` seconds."""
@@ -221,7 +241,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Release the upstream connections."""
-        await asyncio.gather(self.runtime.close(), *self._closing)
+        await asyncio.gather(self.runtime.close(), self.watchers.close(), *self._closing)
 
 
 class _Connection(RequestHandler):
@@ -231,6 +251,8 @@ class _Connection(RequestHandler):
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Return a plain error without the parser's text, which echoes header lines."""
+        if isinstance(self._manager, Server) and self._manager.malformed is not None:
+            self._manager.malformed(status)
         text = "bad request\n" if status < 500 else "the gateway failed\n"
         response = web.Response(status=status, text=text, headers={"server": SERVER})
         response.force_close()
@@ -238,7 +260,9 @@ class _Connection(RequestHandler):
 
 
 class Server(web.Server):
-    """aiohttp's server with our connection handler."""
+    """aiohttp's server with our connection handler; `malformed` is told of requests that never became one."""
+
+    malformed: Callable[[int], None] | None = None
 
     def __call__(self) -> RequestHandler:
         """Return the handler of a new connection."""
@@ -292,9 +316,10 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
     prepared = PAIRS["messages", provider.dialect].request(_countable(body), peek, target, asked)
     if isinstance(prepared, Fault):
         return _fault(inbound, prepared)
+    exact = await gateway.tokenizers.count(resolved.settings.tokenizer, prepared.body)
     count, learned = inbound.runtime.tokens.count(route.provider, target.model, prepared.body)
-    answer = msgspec.json.encode({"input_tokens": count})
-    how = {"x-dragoman-token-count": "learned" if learned else "estimate"}
+    answer = msgspec.json.encode({"input_tokens": count if exact is None else exact})
+    how = {"x-dragoman-token-count": "tokenizer" if exact is not None else "learned" if learned else "estimate"}
     return web.Response(body=answer, content_type="application/json", headers=how)
 
 
@@ -340,19 +365,18 @@ async def ready(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
     return web.Response(text="ready\n")
 
 
-async def root(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
-    """GET or HEAD /: something cheap for clients that probe the address."""
-    return web.Response(text="Dragoman is running. GET /v1/models lists the models.\n")
-
-
 def _table() -> dict[tuple[str, str], Route]:
     table: dict[tuple[str, str], Route] = {
-        ("GET", "/"): Route(root, "public"),
-        ("HEAD", "/"): Route(root, "public"),
+        ("GET", "/"): Route(page.root, "public"),
+        ("HEAD", "/"): Route(page.root, "public"),
         ("GET", "/livez"): Route(live, "public"),
         ("HEAD", "/livez"): Route(live, "public"),
         ("GET", "/readyz"): Route(ready, "public"),
         ("HEAD", "/readyz"): Route(ready, "public"),
+        ("GET", "/metrics"): Route(metrics.serve, "admin"),
+        ("GET", "/admin/status"): Route(admin.status, "admin"),
+        ("GET", "/admin/events"): Route(admin.events, "admin"),
+        **{("GET", f"/web/{name}"): Route(page.serve, "public") for name in page.FILES},
     }
     served = {
         ("POST", "/chat/completions"): Route(generate, "client", "chat", recorded=True),
@@ -395,8 +419,24 @@ def _no_route(request: web.BaseRequest) -> Fault:
     if known:
         message = f"{request.method} is not served at this path; use {', '.join(known)}"
         return Fault(kind="invalid_request", status=405, message=message, cause="client")
+    return _no_path()
+
+
+def _no_path() -> Fault:
     served = "/v1/messages, /v1/responses, /v1/chat/completions and /v1/models"
     return Fault(kind="not_found", message=f"no such path; this gateway serves {served}", cause="client")
+
+
+def _not_admin(request: web.BaseRequest, config: Config) -> Fault | None:
+    """Refuse whoever may not read admin data: 404 for a client's key, as for a path that is not there (S04)."""
+    if is_admin(request.headers, config.admin, loopback_peer=admin.trusted_peer(request)):
+        return None
+    if config.clients and not isinstance(authenticate(request.headers, config.clients), Fault):
+        return _no_path()
+    message = "admin data need the admin key, sent as `Authorization: Bearer KEY`"
+    if config.admin is None:
+        message = "without an [admin] key, admin data are for this machine only"
+    return Fault(kind="authentication", message=message, cause="client", code="invalid_api_key")
 
 
 def _not_json(request: web.BaseRequest) -> Fault | None:

@@ -165,6 +165,8 @@ class Model(msgspec.Struct, frozen=True):
     default_effort: Effort | None = None
     max_output_tokens: Positive | None = None
     context_window: Positive | None = None
+    tokenizer: str | None = None
+    """A tokenizer.json with which count_tokens counts; needs the extra `tokenizers`."""
     traits: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields of `translators.traits.Traits` that differ from the model family's, converted to their types."""
     fallback_on: tuple[Literal["rate_limited", "unavailable"], ...] = ("rate_limited",)

@@ -236,6 +236,8 @@ def _models(reader: Reader, value: object, providers: Collection[str]) -> Iterat
         if not plain and table:
             continue
         read = reader.fields(at, plain, Model, own=("provider", "model", "routes", "traits"))
+        if read.get("tokenizer"):
+            read["tokenizer"] = str(reader.path(read["tokenizer"]))
         traits = reader.table((*at, "traits"), plain["traits"]) if "traits" in plain else None
         if traits is not None:
             read["traits"] = reader.fields((*at, "traits"), traits, Traits)

@@ -4,13 +4,17 @@ The estimate of `translators.messages.count` errs upwards; a factor per upstream
 fast when it was too low (a client that trusts a low count overflows) and slowly when it was too high.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
+from gateway.tokenizer import Tokenizer, Unfit, load
 from translators.messages.count import estimate
 
-__all__ = ["Tokens"]
+__all__ = ["Files", "Tokens"]
 
 LOWEST, HIGHEST = 0.3, 3.0
 """Bounds of the factor: beyond them something else is wrong than the estimate."""
@@ -30,6 +34,30 @@ class _Learned(msgspec.Struct):
     factor: float = 1.0
     lessons: int = 0
     seen: int = 0
+
+
+class Files:
+    """The tokenizer files that routes name, each read once, in a thread, when it is first asked."""
+
+    def __init__(self, warn: Callable[[str, str], object]) -> None:
+        self._warn = warn
+        self._read: dict[str, asyncio.Task[Tokenizer | None]] = {}
+
+    async def count(self, path: str | None, body: bytes) -> int | None:
+        """Return the tokens of a body by a route's file; None without one, or where it cannot tell now."""
+        if path is None:
+            return None
+        if path not in self._read:
+            self._read[path] = asyncio.create_task(self._load(path))
+        found = await asyncio.shield(self._read[path])
+        return None if found is None else await found.count(body)
+
+    async def _load(self, path: str) -> Tokenizer | None:
+        try:
+            return await asyncio.to_thread(load, Path(path))
+        except Unfit as unfit:
+            self._warn(path, str(unfit))
+            return None
 
 
 class Tokens:
