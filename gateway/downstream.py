@@ -45,6 +45,7 @@ class Downstream:
         self.dialect = dialect
         self.request_id = request_id
         self.started = False
+        self.sent_bytes = 0
         self.notes = 0
         self.last_write = monotonic()
         self.writing_since: float | None = None
@@ -56,6 +57,7 @@ class Downstream:
         if self._response is None:
             self._response = await self._begin()
         self.writing_since = monotonic()
+        self.sent_bytes += len(data)
         try:
             await self._response.write(data)
         finally:

@@ -30,7 +30,6 @@ from gateway.watch import Watch
 from providers.api import Call, Unreachable, Upstream, Verdict
 from providers.transport import ERRORS, explain
 from translators.dialect import Dialect, Peek, Target
-from translators.effort import effort_of
 from translators.events import Event
 from translators.fault import Fault, Refused, broken
 from translators.native import NativeStream, NativeWhole
@@ -78,7 +77,7 @@ class Exchange:
         self.downstream = downstream or Downstream(request, dialect, record.request_id)
         self._body = body
         self._created = created
-        self._began = monotonic()
+        self.began = monotonic()
         self._waited = 0.0
         self._task = asyncio.current_task()
         self._pulse: Pulse | None = None
@@ -128,6 +127,7 @@ class Exchange:
         if isinstance(body, Fault):
             return body
         self.record.request_bytes = len(body)
+        self._step("read")
         try:
             peek = self.dialect.peek(body)
         except Refused as refused:
@@ -177,7 +177,7 @@ class Exchange:
             created=self._created,
             seed=hashlib.sha256(self.record.request_id.encode()).hexdigest()[:24],
             reasoning=resolved.settings.reasoning,
-            native=provider.native and (target.traits.server_state or not leans(body)),
+            native=provider.native and not self._needs_memory(target, body),
             clean=self.runtime.scrub,
             count=lambda sent: self.runtime.tokens.count(name, model, sent)[0],
         )
@@ -220,6 +220,10 @@ class Exchange:
 
         return both
 
+    def _needs_memory(self, target: Target, body: bytes) -> bool:
+        """Tell whether a Responses request may name earlier answers that this upstream does not keep."""
+        return self.dialect.name == "responses" and not target.traits.server_state and leans(body)
+
     def _note(self, prepared: Prepared) -> None:
         record = self.record
         record.upstream_request_bytes = len(prepared.body)
@@ -227,7 +231,7 @@ class Exchange:
         record.notes = prepared.notes.count
         self.downstream.notes = prepared.notes.count
         if prepared.conversation is not None:
-            record.effort = effort_of(prepared.conversation.controls.thinking)
+            record.effort = prepared.effort
             record.reasoning_shown = prepared.shown
 
     # ------------------------------------------------------------------ steps 3 to 6: keys, attempts, judgement
@@ -264,6 +268,7 @@ class Exchange:
                 if self._begun() or not _passing(outcome, verdict):
                     break
                 await asyncio.sleep(RETRY_S * 2**waits)
+                self._waited += RETRY_S * 2**waits
                 outcome, verdict = await self._send(upstreams, pair, prepared, prepared.body, model, lease)
             body = prepared.body
             for _ in range(MENDS):
@@ -294,6 +299,7 @@ class Exchange:
             request_id=record.request_id,
         )
         record.attempts = (record.attempts or 0) + 1
+        self._step(f"send {record.provider} {lease.key}")
         self._machine = None
         self._events = self._meanings = 0
         began = monotonic()
@@ -309,7 +315,7 @@ class Exchange:
             return Fault(kind="timeout", message=_STALLS["stalled_first_event"], cause="stall"), None
         finally:
             self._waited += monotonic() - began
-        record.headers_ms = _ms(monotonic() - self._began)
+        record.headers_ms = self._step(f"headers {upstream.status}")
         if not 200 <= upstream.status < 300:
             return await self._judged(upstreams, upstream, call, lease)
         upstreams.pool.accept(lease)
@@ -319,6 +325,7 @@ class Exchange:
     async def _judged(
         self, upstreams: Upstreams, upstream: Upstream, call: Call, lease: Lease
     ) -> tuple[Fault, Verdict]:
+        asked = monotonic()
         try:
             async with asyncio.timeout(upstreams.timeouts.idle_s or None):
                 body = await upstream.read(ERROR_BODY_BYTES)
@@ -327,6 +334,8 @@ class Exchange:
         finally:
             upstream.abort()
         verdict = await upstreams.provider.judge(upstream.status, upstream.headers, body, call, lease.key)
+        self._waited += monotonic() - asked
+        self._step(f"judged {verdict.fault.kind}")
         return self._scrubbed(verdict.fault), verdict
 
     async def _settled(
@@ -381,7 +390,8 @@ class Exchange:
                 chunk = await anext(chunks)
             except StopAsyncIteration:
                 break
-            self._waited += monotonic() - asked
+            finally:
+                self._waited += monotonic() - asked
             await self._feed(machine, machine.feed(chunk), watch)
         if self._pulse.stalled is not None or self._interrupt is not None:
             return await self._broken(ConnectionError())
@@ -393,12 +403,14 @@ class Exchange:
     async def _first(self, chunks: AsyncIterator[bytes], watch: Watch) -> bytes:
         """Return the first bytes of the body that are not white space, b"" at its end."""
         asked = monotonic()
-        async for chunk in chunks:
-            watch.alive(monotonic())
-            if chunk.strip():
-                self._waited += monotonic() - asked
-                return chunk
-        return b""
+        try:
+            async for chunk in chunks:
+                watch.alive(monotonic())
+                if chunk.strip():
+                    return chunk
+            return b""
+        finally:
+            self._waited += monotonic() - asked
 
     async def _feed(self, machine: Stream, out: bytes, watch: Watch) -> None:
         """Take one chunk's outcome: timers first, then one write."""
@@ -409,7 +421,7 @@ class Exchange:
             self._events = tally.events
             watch.event(now)
             if record.first_event_ms is None:
-                record.first_event_ms = _ms(now - self._began)
+                record.first_event_ms = _ms(now - self.began)
         if tally.meanings != self._meanings:
             self._meanings = tally.meanings
             watch.meaning(now)
@@ -419,7 +431,7 @@ class Exchange:
 
     def _first_times(self, machine: Stream | NativeWhole, now: float) -> None:
         record, tally = self.record, machine.tally
-        elapsed = _ms(now - self._began)
+        elapsed = _ms(now - self.began)
         if record.first_meaning_ms is None:
             record.first_meaning_ms = elapsed
         if tally.text_bytes and record.first_text_ms is None:
@@ -431,18 +443,21 @@ class Exchange:
         self, first: bytes, chunks: AsyncIterator[bytes], pair: Pair, prepared: Prepared, watch: Watch
     ) -> Fault | None:
         """Take a reply that is one JSON body, whether the client asked for a stream or not (E27)."""
-        parts, size = [first], len(first)
-        async for chunk in chunks:
-            watch.meaning(monotonic())
-            size += len(chunk)
-            if size > MAX_ANSWER_BYTES:
-                return broken("the upstream's answer is too large", cause="limit")
-            parts.append(chunk)
+        parts, size, asked = [first], len(first), monotonic()
+        try:
+            async for chunk in chunks:
+                watch.meaning(monotonic())
+                size += len(chunk)
+                if size > MAX_ANSWER_BYTES:
+                    return broken("the upstream's answer is too large", cause="limit")
+                parts.append(chunk)
+        finally:
+            self._waited += monotonic() - asked
         if self._pulse is not None and self._pulse.stalled is not None:
             return await self._broken(ConnectionError())
         machine = self._machine = pair.whole(prepared, b"".join(parts), self._observer())
         now = monotonic()
-        self.record.first_event_ms = self.record.first_event_ms or _ms(now - self._began)
+        self.record.first_event_ms = self.record.first_event_ms or _ms(now - self.began)
         self._first_times(machine, now)
         if prepared.stream and machine.begun:
             await self.downstream.write(machine.output)
@@ -464,7 +479,14 @@ class Exchange:
         if name is None:
             return None
         self.record.outcome = name  # type: ignore[assignment]
+        self._step(name)
         return Fault(kind="timeout", message=_STALLS[name], cause="stall")
+
+    def _step(self, kind: str) -> float:
+        """Note a moment for the record's flight list; returns its milliseconds."""
+        at = _ms(monotonic() - self.began)
+        self.record.step(at, kind)
+        return at
 
     def _drop_upstream(self) -> None:
         if self._upstream is not None:
@@ -510,8 +532,8 @@ class Exchange:
             name, model = record.provider or "", record.upstream_model or ""
             self.runtime.tokens.learn(name, model, self._sent, record.input_tokens)
         if self.downstream.first_write is not None:
-            record.first_byte_ms = _ms(self.downstream.first_write - self._began)
-        record.overhead_ms = _ms(max(0.0, monotonic() - self._began - self._waited))
+            record.first_byte_ms = _ms(self.downstream.first_write - self.began)
+        record.overhead_ms = _ms(max(0.0, monotonic() - self.began - self._waited))
 
 
 def _ms(seconds: float) -> float:

@@ -57,7 +57,7 @@ class Listening:
 async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | None = None) -> Listening:
     """Serve a configuration on its address, or on a socket that is already bound."""
     gateway = Gateway(config, telemetry)
-    keeper = keep(gateway, config, telemetry)
+    keeper = gateway.keeper = keep(gateway, config, telemetry)
     server = Server(
         gateway.handle,
         handler_cancellation=True,  # a client that leaves must stop its upstream call (S25)
@@ -66,6 +66,7 @@ async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | Non
         auto_decompress=False,  # gateway.body decompresses under its own limits
         lingering_time=LINGER_S,
     )
+    server.malformed = gateway.malformed
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     if sock is None:

@@ -7,7 +7,7 @@ import msgspec
 from translators.fault import Fault
 from translators.tally import Tally
 
-__all__ = ["OUTCOMES", "Outcome", "Record", "outcome_of"]
+__all__ = ["MAX_STEPS", "OUTCOMES", "Outcome", "Record", "Step", "outcome_of"]
 
 Outcome = Literal[
     "complete",
@@ -38,6 +38,20 @@ _BY_CAUSE: dict[str, Outcome] = {
     "gateway": "upstream_error",
 }
 _INCOMPLETE = ("length", "context", "refusal", "pause")
+
+MAX_STEPS = 32
+"""Steps of a flight list (spec/cline.md 10.1); later ones are counted."""
+SLOW_FIRST_MS = 15_000
+SLOW_WHOLE_MS = 60_000
+"""A request that was slower than one of these leaves its flight list, like one that failed."""
+_MILESTONES = ("first_event", "first_meaning", "first_text", "first_tool", "first_byte")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One moment of a request, in milliseconds since it began; `kind` is a word of ours with config names at most."""
+
+    at_ms: float
+    kind: str
 
 
 class Record(msgspec.Struct, omit_defaults=True):
@@ -88,6 +102,33 @@ class Record(msgspec.Struct, omit_defaults=True):
     prefix_bytes: int | None = None
     prefix_kept_bytes: int | None = None
     prefix_broken_at: str | None = None
+    flight: list[Step] = []
+    """What happened when; kept for anomalous requests only."""
+    flight_dropped: int = 0
+
+    def step(self, at_ms: float, kind: str) -> None:
+        """Note a moment, as long as there is room beside the milestones and the end."""
+        if len(self.flight) < MAX_STEPS - len(_MILESTONES) - 1:
+            self.flight.append(Step(at_ms, kind))
+        else:
+            self.flight_dropped += 1
+
+    @property
+    def anomalous(self) -> bool:
+        """Tell whether the request failed, or was slow enough for somebody to ask why."""
+        failed = self.outcome not in ("complete", "incomplete")
+        return failed or (self.first_meaning_ms or 0) > SLOW_FIRST_MS or (self.duration_ms or 0) > SLOW_WHOLE_MS
+
+    def close(self) -> None:
+        """Complete the flight list of an anomalous request, and drop that of any other."""
+        if not self.anomalous or not self.flight:
+            self.flight, self.flight_dropped = [], 0
+            return
+        for name in _MILESTONES:
+            if (at := getattr(self, f"{name}_ms")) is not None:
+                self.flight.append(Step(at, name))
+        self.flight.append(Step(self.duration_ms or self.flight[-1].at_ms, f"end {self.outcome}"))
+        self.flight.sort(key=lambda step: step.at_ms)
 
     def take(self, tally: Tally, *, native: bool) -> None:
         """Copy what the answer amounted to; content sizes of native streams are not measured."""

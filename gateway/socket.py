@@ -59,6 +59,7 @@ class SocketDownstream(Downstream):
     async def write(self, data: bytes) -> None:
         """Send the events in stream bytes; waits while the client does not read (S23)."""
         self.writing_since = monotonic()
+        self.sent_bytes += len(data)
         try:
             for frame in self._splitter.feed(data):
                 self.started = True

@@ -8,6 +8,7 @@ texts and locals carry headers and bodies (S01).
 import asyncio
 import logging
 import logging.handlers
+import os
 import sys
 import threading
 import time
@@ -36,6 +37,7 @@ FLUSH_S = 2.0
 BATCH_S = 0.05
 """Waking the writer for each event would cost requests more than the event itself."""
 
+LIBRARIES = ("aiohttp", "asyncio", "aiohttp_sse_client", "opentelemetry", "urllib3")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 EventDict = MutableMapping[str, Any]
@@ -86,7 +88,9 @@ class Telemetry:
     def __init__(self, config: Log, out: TextIO | None = None) -> None:
         self.dropped = 0
         self._out = out or sys.stderr
-        self._console = config.format == "console" or (config.format == "auto" and self._out.isatty())
+        terminal = self._out.isatty()
+        self._console = config.format == "console" or (config.format == "auto" and terminal)
+        self._color = terminal and "NO_COLOR" not in os.environ
         self._events: deque[EventDict] = deque()
         self._some = threading.Event()
         self._closing = False
@@ -101,10 +105,9 @@ class Telemetry:
         self._thread.start()
 
     def summary(self, record: Record) -> None:
-        """Write one request's record."""
+        """Write one request's record, after cleaning the two names in it that a client may have chosen (S33)."""
+        record.alias, record.upstream_model = clean(record.alias), clean(record.upstream_model)
         if self._level <= _LEVELS["info"]:
-            # Names that a client may have chosen.
-            record.alias, record.upstream_model = clean(record.alias), clean(record.upstream_model)
             self._put({"event": "request", "level": "info", "record": record})
 
     def close(self) -> None:
@@ -138,7 +141,7 @@ class Telemetry:
     def _write(self, batch: list[EventDict]) -> None:
         try:
             lines = [_json_line(event) for event in batch]
-            shown = [_console_line(event) for event in batch] if self._console else lines
+            shown = [_console_line(event, color=self._color) for event in batch] if self._console else lines
         except Exception:  # noqa: BLE001  one event that cannot be shown must not end the log
             self.dropped += len(batch)
             return
@@ -167,10 +170,10 @@ def _json_line(event: EventDict) -> str:
     return msgspec.json.encode(event, enc_hook=str).decode()
 
 
-def _console_line(event: EventDict) -> str:
+def _console_line(event: EventDict, *, color: bool = False) -> str:
     record = event.get("record")
     if isinstance(record, Record):
-        return request_line(record)
+        return request_line(record, color=color)
     rest = " ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "level", "ts"))
     return f"{str(event.get('ts', ''))[11:19]} {event['level']:<7} {event['event']} {rest}".rstrip()
 
@@ -190,7 +193,7 @@ class _Quiet(logging.Handler):
 
 def quiet_libraries(telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:
     """Route what aiohttp and asyncio log, and exceptions that nobody awaited, through the sanitised form."""
-    for name in ("aiohttp", "asyncio"):
+    for name in LIBRARIES:
         logger = logging.getLogger(name)
         logger.handlers = [_Quiet(telemetry)]
         logger.propagate = False

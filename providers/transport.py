@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 
 import aiohttp
 from yarl import URL
@@ -15,11 +16,13 @@ from yarl import URL
 from providers.api import Unreachable
 from translators.fault import Fault, broken
 
-__all__ = ["ERRORS", "Reply", "new_session", "send"]
+__all__ = ["ERRORS", "TRACEPARENT", "Reply", "new_session", "send"]
 
 END_WAIT_S = 0.05
 ERRORS = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
 """What a broken connection raises while a body is read."""
+TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
+"""The W3C trace context of the request that this task carries, "" when nobody traces."""
 
 
 def new_session(*, connect_s: float, trust_env: bool) -> aiohttp.ClientSession:
@@ -81,6 +84,8 @@ class Reply:
 
 async def send(session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes) -> Reply:
     """POST a body and return the reply once its headers are in; raises Unreachable for every transport error."""
+    if trace := TRACEPARENT.get():
+        headers = {**headers, "traceparent": trace}
     try:
         return Reply(await session.post(url, data=body, headers=headers, allow_redirects=False))
     except ERRORS as error:
@@ -106,6 +111,6 @@ def explain(error: Exception) -> Fault:
         return broken("no secure connection to the upstream", cause="upstream")
     if isinstance(error, aiohttp.ClientConnectorError):
         return broken("the upstream refuses connections", cause="upstream")
-    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | ConnectionResetError):
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientConnectionError | OSError):  # resets among them
         return broken("the upstream broke the connection", cause="eof")
     return broken("the upstream's reply is not valid HTTP", cause="protocol")
