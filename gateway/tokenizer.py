@@ -1,4 +1,4 @@
-"""Count with the model's own tokenizer, from its `tokenizer.json`, for routes whose config names one (spec/cline.md 9.5).
+"""Count with the model's own tokenizer.json, for routes whose config names one (spec/cline.md 9.5).
 
 Byte-level BPE alone, which is what GLM, Qwen, Llama 3 and most others have. It needs the extra `tokenizers`. Text is
 counted exactly; what the chat template puts around it is reckoned at a flat price, pictures as in the estimate.

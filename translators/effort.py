@@ -5,7 +5,7 @@ from translators.dialect import Target
 from translators.notes import Notes
 from translators.traits import nearest_effort
 
-__all__ = ["BUDGETS", "budget_for", "effort_of", "openai_effort", "shown"]
+__all__ = ["BUDGETS", "budget_for", "effort_of", "openai_effort", "sent_effort", "shown"]
 
 MIN_BUDGET = 1024
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 128_000}
@@ -35,15 +35,27 @@ def _effort_for(budget: int) -> str:
     return "high" if budget <= 24576 else "xhigh"
 
 
-def openai_effort(thinking: Thinking, target: Target, notes: Notes, at: str) -> str | None:
-    """Return the effort to send to a Chat or Responses upstream, at a level that its model lists, or None."""
-    traits = target.traits
-    wanted = effort_of(thinking) or target.default_effort or traits.default_effort
+def _wanted(thinking: Thinking, target: Target) -> str | None:
+    low = thinking.effort is None and thinking.budget is not None and thinking.budget < target.traits.low_budget_tokens
+    if low and thinking.budget:
+        return "low"
+    return effort_of(thinking) or target.default_effort or target.traits.default_effort
+
+
+def sent_effort(thinking: Thinking, target: Target) -> str | None:
+    """Return what `openai_effort` does, without a note: for the record."""
+    wanted = _wanted(thinking, target)
     if wanted is None:
         return None
-    if thinking.effort is None and thinking.budget is not None and 0 < thinking.budget < traits.low_budget_tokens:
-        wanted = "low"
-    level = dict(traits.effort_names).get(wanted) or nearest_effort(wanted, traits.efforts)
+    return dict(target.traits.effort_names).get(wanted) or nearest_effort(wanted, target.traits.efforts)
+
+
+def openai_effort(thinking: Thinking, target: Target, notes: Notes, at: str) -> str | None:
+    """Return the effort to send to a Chat or Responses upstream, at a level that its model lists, or None."""
+    wanted = _wanted(thinking, target)
+    level = sent_effort(thinking, target)
+    if wanted is None:
+        return None
     if level is None:
         notes.omitted(at, f"the model has no reasoning effort {wanted!r}")
     elif level != wanted or thinking.budget is not None:

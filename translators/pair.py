@@ -11,7 +11,7 @@ import msgspec
 from translators.adjacency import adjacent
 from translators.conversation import Conversation
 from translators.dialect import Dialect, Peek, Reply, Source, Target
-from translators.effort import shown
+from translators.effort import effort_of, sent_effort, shown
 from translators.events import BlockStart, Delta, Event, Failed, Finish, Start, Usage
 from translators.fault import Fault, Refused, broken, refuse
 from translators.fold import Fold
@@ -66,6 +66,8 @@ class Prepared(msgspec.Struct):
     carried: bool = True
     bare: bool = True
     conversation: Conversation | None = None
+    effort: str | None = None
+    """The reasoning effort that went upstream, None where that is not known."""
     clean: Callable[[str], str] = str
 
 
@@ -140,7 +142,7 @@ class Pair:
         conversation = applied(conversation, target.traits)
         box = self._toolbox(conversation, target, notes)
         rendered = self.upstream.render(conversation, box, target, notes)
-        controls = conversation.controls
+        controls, thinking = conversation.controls, conversation.controls.thinking
         setting = asked.reasoning
         return Prepared(
             body=rendered,
@@ -165,6 +167,7 @@ class Pair:
             # that did).
             bare=self.client.name != "messages" or controls.thinking.mode is not None,
             conversation=conversation,
+            effort=effort_of(thinking) if self.upstream.name == "messages" else sent_effort(thinking, target),
             clean=asked.clean,
         )
 

@@ -38,7 +38,7 @@ async def test_an_answer_arrives_clean(dialect, stream):
         record.output_tokens,
         record.cost_usd,
     )
-    assert (12, 9) == (record.text_bytes, record.reasoning_bytes)
+    assert (12, 9, "high") == (record.text_bytes, record.reasoning_bytes, record.effort)
     body = upstream.requests[0].json
     assert (GLM, True, {"include_usage": True}) == (body["model"], body["stream"], body["stream_options"])
     assert "high" == body["reasoning_effort"]
