@@ -245,7 +245,7 @@ class GrokCLI:
         """Ask for the model list in the background when there is reason to."""
         now = monotonic()
         if self._asking is None and self._catalog.wanted(etag, now, unknown_model=unknown_model):
-            self._catalog.asked(now)
+            self._catalog.asked(etag, now)
             self._asking = asyncio.get_running_loop().create_task(self._ask(dict(headers), key))
             self._asking.add_done_callback(self._asked)
 

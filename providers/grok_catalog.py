@@ -88,6 +88,7 @@ class Catalog:
         self._models: dict[str, Entry] = {}
         self._heard = 0.0
         self._asked = -RETRY_S
+        self._seen = ""
 
     def efforts(self, model: str) -> tuple[str, ...]:
         """Return the efforts of a model; one that nobody knows is taken for an ordinary reasoning model."""
@@ -101,11 +102,12 @@ class Catalog:
         if now - self._asked < RETRY_S:
             return False
         old = bool(self._models) and now - self._heard >= REFRESH_S
-        return unknown_model or old or bool(seen_etag and seen_etag != self.etag)
+        return unknown_model or old or bool(seen_etag and seen_etag not in (self.etag, self._seen))
 
-    def asked(self, now: float) -> None:
-        """Note that the list is being asked for."""
+    def asked(self, seen_etag: str, now: float) -> None:
+        """Note that the list is being asked for; an ETag that replies name need not be the list's own header."""
         self._asked = now
+        self._seen = seen_etag or self._seen
 
     def heard(self, status: int, etag: str, body: bytes, now: float) -> bool:
         """Take the answer; True when it was of use. 304 confirms what is known."""

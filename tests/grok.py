@@ -69,13 +69,13 @@ class Proxy:
         body = request.json
         if self.accepts and request.header("authorization") != f"Bearer {self.accepts}":
             return reply_json({"error": {"message": "no", "code": "unauthenticated:bad-credentials"}}, 401)
+        if wrong := refused(body):
+            self.problem = self.problem or wrong
+            return reply_json({"error": MISMATCH}, 422)
         if isinstance(choice := body.get("tool_choice"), dict):  # Grok Build's title, asked beside the first turn
             self.titles.append(request)
             return sse(responses(Turn([Call(choice["name"], '{"title": "T"}', "call_title")], tag="title")))
         self.requests.append(request)
-        if wrong := refused(body):
-            self.problem = self.problem or wrong
-            return reply_json({"error": MISMATCH}, 422)
         turn = self.turns[min(len(self.requests), len(self.turns)) - 1]
         if not isinstance(turn, Turn):
             return turn

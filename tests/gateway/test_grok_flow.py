@@ -245,6 +245,117 @@ async def test_free_quota_moves_one_model_to_another_account(tmp_path: Path):
     assert ["Bearer key-1", "Bearer key-2", "Bearer key-2", "Bearer key-1"] == used
 
 
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'}
+CODEX = {
+    "model": "m",
+    "instructions": "Be kind.",
+    "input": [
+        {"type": "message", "id": "m1", "role": "developer", "content": [{"type": "input_text", "text": "Rules."}]},
+        {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "late", "strict": False}]},
+        ASK | {"id": "m2", "content": [{"type": "input_text", "text": "Go."}]},
+        {"type": "reasoning", "id": "rs", "summary": [], "content": None, "encrypted_content": "gAAAAx"},
+        {"type": "message", "role": "assistant", "id": "m3", "status": "completed", "phase": "commentary",
+         "content": [{"type": "output_text", "text": "Look.", "annotations": [], "logprobs": []}]},
+        {"type": "function_call", "id": "fc", "status": "completed", "call_id": "c1", "namespace": "multi", "name": "spawn",
+         "arguments": "{}"},
+        {"type": "custom_tool_call", "id": "ctc", "status": "completed", "call_id": "c2", "name": "patch", "input": "x"},
+        {"type": "function_call_output", "id": "o1", "call_id": "c1", "output": [{"text": "a"}, {"text": "b"}]},
+        {"type": "custom_tool_call_output", "id": "o2", "call_id": "c2", "name": "patch", "output": "done"},
+        {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "q"}},
+        {"type": "tool_search_call", "id": "ts", "call_id": "c3", "arguments": {}},
+        {"type": "local_shell_call", "id": "ls", "call_id": "c4", "status": "completed", "action": {"command": ["ls"]}},
+        {"type": "compaction_trigger"},
+        ASK,
+    ],
+    "tools": [
+        {"type": "custom", "name": "patch", "description": "Patches.", "format": GRAMMAR},
+        {"type": "namespace", "name": "multi", "tools": [{"type": "function", "name": "spawn", "parameters": {"anyOf": []}}]},
+        {"type": "tool_search", "execution": "client", "description": "d", "parameters": {"type": "object"}},
+        {"type": "web_search", "external_web_access": True},
+        TOOL,
+    ],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "reasoning": {"effort": "xhigh", "summary": "auto", "context": "all_turns"},
+    "text": {"verbosity": "low"},
+    "include": ["reasoning.encrypted_content"],
+    "client_metadata": {"a": "b"},
+    "service_tier": "auto",
+    "store": False,
+    "stream": True,
+}  # fmt: skip
+CLAUDE = {
+    "model": "m",
+    "max_tokens": 100,
+    "system": [{"type": "text", "text": "Rules.", "cache_control": {"type": "ephemeral"}}],
+    "thinking": {"type": "enabled", "budget_tokens": 2000},
+    "metadata": {"user_id": "u"},
+    "stream": True,
+    "stop_sequences": ["X"],
+    "top_k": 3,
+    "tools": [{"name": "lookup", "input_schema": {"type": "object"}}, {"type": "web_search_20250305", "name": "web_search"}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Go."}, {"type": "image", "source": {
+            "type": "base64", "media_type": "image/png", "data": "AAAA"}}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "foreign"},
+                                          {"type": "tool_use", "id": "t1", "name": "lookup", "input": {"q": 1}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [
+            {"type": "text", "text": "a"}, {"type": "image", "source": {
+                "type": "base64", "media_type": "image/png", "data": "AAAA"}}]}]},
+    ],
+}  # fmt: skip
+CHAT = {
+    "model": "m",
+    "stream": True,
+    "presence_penalty": 1,
+    "stop": ["X"],
+    "user": "u",
+    "reasoning_effort": "none",
+    "response_format": {"type": "json_object"},
+    "tools": [{"type": "function", "function": {"name": "lookup"}}],
+    "tool_choice": {"type": "function", "function": {"name": "lookup"}},
+    "messages": [
+        {"role": "developer", "content": "Rules."},
+        {"role": "user", "content": [{"type": "text", "text": "Go."}]},
+        {"role": "assistant", "content": "", "reasoning_content": "Hm.", "model_id": "x",
+         "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a"}]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "request_body"),
+    [("/v1/responses", CODEX), ("/v1/messages", CLAUDE), ("/v1/chat/completions", CHAT)],
+    ids=["codex", "claude", "chat"],
+)
+@pytest.mark.parametrize("policy", ["strip", "pass"])
+async def test_strict_upstream_takes_every_client(tmp_path: Path, path, request_body, policy):
+    """Whatever the agents send, the upstream that fails on one odd item takes it."""
+    model = Proxy([Turn([Say("Fine.")])])
+    text = TABLES["grok"].format(url="{url}") + f'\nencrypted_reasoning = "{policy}"' + MODELS
+    async with Upstream(model) as upstream, gateway(tmp_path, text.replace("{url}", upstream.url)) as served:
+        status, answer = await served.post(path, request_body)
+    assert (200, "") == (status, model.problem), answer
+
+
+async def test_tools_of_codex_come_back_as_declared(tmp_path: Path):
+    """A namespaced tool has its two names again, a custom tool its free text."""
+    turn = Turn([Call("multi__spawn", "{}", "c8"), Call("patch", '{"input":"*** x"}', "c9")])
+    model = Proxy([turn])
+    async with Upstream(model) as upstream:
+        async with gateway(tmp_path, TABLES["grok"].format(url=upstream.url) + MODELS) as served:
+            spawn, patch = (await ask(served, CODEX))["output"]
+            again = [{"type": "custom_tool_call_output", "call_id": "c9", "output": "ok"}]
+            more = {"input": [{"type": "item_reference", "id": patch["id"]}, *again]}
+            await ask(served, CODEX | more)
+    assert ("function_call", "multi", "spawn") == (spawn["type"], spawn["namespace"], spawn["name"])
+    assert ("custom_tool_call", "patch", "*** x") == (patch["type"], patch["name"], patch["input"])
+    call, output = model.bodies[1]["input"][-2:]
+    assert ("patch", '{"input":"*** x"}') == (call["name"], call["arguments"])
+    assert {"type": "function_call_output", "call_id": "c9", "output": "ok"} == output
+
+
 async def test_undecryptable_state_is_taken_out_step_by_step(tmp_path: Path):
     """First the encrypted reasoning goes, then the session key; then the client gets the 400."""
     wrong = reply_json({"error": {"message": "Could not decrypt the provided encrypted_content"}}, 400)

@@ -163,6 +163,15 @@ async def test_a_silent_socket_is_closed(tmp_path: Path, monkeypatch):
         assert aiohttp.WSMsgType.CLOSE == (await ws.receive(timeout=5)).type
 
 
+async def test_a_running_answer_is_no_silence(tmp_path: Path, monkeypatch):
+    """The limit of silence does not cut an answer that takes longer."""
+    monkeypatch.setattr(socket, "IDLE_S", 0.05)
+    frames = STREAM["chat"](Turn([Say("Slow.")]))
+    async with talking(tmp_path, [[*sse(frames[:3]), Delay(0.3), *frames[3:]]]) as (_, _served, ws):
+        await ws.send_json(create([ASK]))
+        assert "response.completed" == (await answer(ws))[-1]["type"]
+
+
 @pytest.mark.promise("S13")
 async def test_foreign_origin_and_wrong_key_get_no_socket(tmp_path: Path):
     """The upgrade is under the same checks as a request: Origin, then the client's key."""

@@ -7,9 +7,9 @@ from tests.streams import frame
 
 class Reply:
     status = 200
-    headers = {"X-A": "1"}
 
     def __init__(self, chunks):
+        self.headers = {"X-A": "1"}
         self._chunks, self.calls = chunks, []
 
     async def chunks(self):
