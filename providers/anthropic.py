@@ -74,10 +74,10 @@ class Anthropic:
             "accept": "text/event-stream" if call.stream else "application/json",
             "accept-encoding": "identity" if call.stream else "gzip, deflate",
             "user-agent": USER_AGENT,
-            "anthropic-version": VERSION,
             **self._setup.headers,
         }
         headers = upstream_headers(call.client_headers, FORWARDED if call.native else (), fixed)
+        headers.setdefault("anthropic-version", VERSION)
         betas = self._betas(headers.pop(BETA, ""), call)
         if betas:
             headers[BETA] = betas
