@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.config import is_loopback
 from gateway.downstream import STREAM_HEADERS, id_headers
-from gateway.feed import Full
+from gateway.feed import KEPT, Full
 from gateway.hour import MinuteView
 from gateway.lines import clean
 from providers.identity import VERSION
@@ -147,13 +147,18 @@ async def status(gateway: "Gateway", inbound: "Inbound") -> web.StreamResponse:
 
 
 async def events(gateway: "Gateway", inbound: "Inbound") -> web.StreamResponse:
-    """GET /admin/events: summaries as they come, after the `Last-Event-ID` when that is one of this process."""
+    """GET /admin/events: summaries as they come.
+
+    It begins after the `Last-Event-ID`, without one with the `?newest=N` latest that are kept.
+    """
     feed = gateway.watchers.feed
     response = web.StreamResponse(headers=STREAM_HEADERS | PRIVATE | id_headers(None, inbound.record.request_id))
     last = inbound.request.headers.get("last-event-id", "")
+    newest = inbound.request.query.get("newest", "")
+    wanted = int(newest) if newest.isascii() and newest.isdecimal() and len(newest) < 6 else KEPT
     begun = False
     try:
-        async for data in feed.follow(last):
+        async for data in feed.follow(last, wanted):
             if not begun:
                 await response.prepare(inbound.request)
                 begun = True

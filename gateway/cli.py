@@ -27,6 +27,8 @@ COMMANDS = {
     "env": "gateway.launch",
     "keys": "gateway.clientkeys",
     "login": "gateway.login",
+    "status": "gateway.status",
+    "tail": "gateway.tail",
     "usage": "gateway.usage",
     "completion": "gateway.completion",
 }

@@ -15,7 +15,7 @@ import msgspec
 from gateway.record import Record
 from translators.sse import COMMENT
 
-__all__ = ["Feed", "Full"]
+__all__ = ["KEPT", "Feed", "Full"]
 
 KEPT = 1000
 MAX_FOLLOWERS = 16
@@ -69,8 +69,13 @@ class Feed:
         for fresh in self._followers:
             fresh.set()
 
-    def position(self, last_id: str) -> int:
-        """Return the number after which a follower reads on: all that is kept, for an id of another process."""
+    def position(self, last_id: str, newest: int) -> int:
+        """Return the number after which a follower reads on: for an id of another process all that is kept.
+
+        Without an id it gets the `newest` records.
+        """
+        if not last_id:
+            return max(0, self._next - 1 - max(0, newest))
         boot, _, number = last_id.partition("-")
         if boot != self.boot or not number.isascii() or not number.isdecimal() or len(number) > 15:
             return 0
@@ -101,14 +106,14 @@ class Feed:
             msgspec.json.encode(entry.record),
         )
 
-    async def follow(self, last_id: str) -> AsyncIterator[bytes]:
+    async def follow(self, last_id: str, newest: int = KEPT) -> AsyncIterator[bytes]:
         """Yield frames from an id on, comments in silence, until the feed closes; raises Full."""
         if len(self._followers) >= MAX_FOLLOWERS:
             raise Full
         fresh = asyncio.Event()
         self._followers.add(fresh)
         try:
-            at = self.position(last_id)
+            at = self.position(last_id, newest)
             # A browser reconnects by itself after this time.
             yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
             while not self.closed:

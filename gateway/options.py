@@ -19,7 +19,6 @@ ENDING = """exit codes: 0 fine; 1 a problem was found or the run failed; 2 usage
 78 configuration error; 130 Ctrl-C. Every command has its own --help."""
 
 
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     root = argparse.ArgumentParser(
@@ -54,7 +53,6 @@ def _running(command: Adder) -> None:
     serve.add_argument("--host", help="address to listen on instead of the configured one")
     serve.add_argument("--port", type=int, help="port to listen on; 0 picks a free one and prints it")
     serve.add_argument("--workers", type=int, help="processes that share the port; limits and cooldowns count in each")
-    serve.add_argument("--private", metavar="SHA256", help=argparse.SUPPRESS)  # by `launch`: see gateway.private
 
     demo = command(
         "demo",
@@ -165,6 +163,33 @@ def _clients(command: Adder) -> None:
 
 
 def _watching(command: Adder) -> None:
+    status = command(
+        "status",
+        "show keys, routes and streams in flight",
+        "Ask the running gateway for a snapshot. The admin key comes from $DRAGOMAN_ADMIN_KEY or from the\n"
+        "configuration; a gateway without one answers to its own machine.",
+    )
+    _config(status)
+    _json(status)
+    status.add_argument("--url", help="address of the gateway (default: that of the configuration)")
+
+    tail = command(
+        "tail",
+        "follow the requests as they end, one line each",
+        "Follow the summaries of the running gateway until Ctrl-C, over its restarts. Filters may hold * and ?.\n\n"
+        "  dragoman tail --outcome failed\n"
+        "  dragoman tail --client alice-* --json",
+    )
+    _config(tail)
+    _json(tail)
+    tail.add_argument("--url", help="address of the gateway (default: that of the configuration)")
+    tail.add_argument("--client", metavar="NAME", help="only requests of this client")
+    tail.add_argument("--alias", metavar="NAME", help="only requests for this model name")
+    tail.add_argument(
+        "--outcome", action="append", metavar="OUTCOME", help="only these outcomes; `failed` is all that are no answer"
+    )
+    tail.add_argument("--last", type=int, default=10, metavar="N", help="begin with the N latest (10)")
+
     usage = command(
         "usage",
         "show tokens and costs from the ledger",
