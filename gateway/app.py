@@ -30,6 +30,7 @@ from gateway.problems import Problem
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime
 from gateway.telemetry import Telemetry
+from gateway.transcript import Transcript
 from gateway.tokens import Files
 from gateway.watchers import Watchers
 from translators.conversation import DialectName
@@ -79,7 +80,7 @@ class Gateway:
         self.admission = Admission()
         self.tokenizers = Files(lambda file, why: telemetry.log.warning("tokenizer_unfit", file=file, why=why))
         self.exchanges: set[Exchange] = set()
-        self.sockets: set[web.WebSocketResponse] = set()
+        self.sockets: dict[web.WebSocketResponse, Transcript] = {}
         self.draining = False
         self._idle: asyncio.Event | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -109,7 +110,10 @@ class Gateway:
         if fault is None and route is None:
             fault = _no_route(request)
         if fault is not None or route is None:
-            return self._refused(named.name, fault or _no_route(request), record, began, route)
+            response = self._refused(named.name, fault or _no_route(request), record, began, route)
+            if response.status == 405:
+                response.headers["allow"] = ", ".join(_methods(path))
+            return response
         who = tenant if isinstance(tenant, Tenant) else Tenant("")
         record.client = who.name or None
         inbound = Inbound(request, named.name, record, who, runtime, rest)
@@ -415,11 +419,14 @@ def _dialect(path: str, route: Route | None, request: web.BaseRequest) -> Dialec
 
 
 def _no_route(request: web.BaseRequest) -> Fault:
-    known = sorted({method for method, path in ROUTES if path == request.path})
-    if known:
+    if known := _methods(request.path):
         message = f"{request.method} is not served at this path; use {', '.join(known)}"
         return Fault(kind="invalid_request", status=405, message=message, cause="client")
     return _no_path()
+
+
+def _methods(path: str) -> list[str]:
+    return sorted(method for method, known in ROUTES if known == path)
 
 
 def _no_path() -> Fault:
