@@ -59,6 +59,7 @@ class Sequencer:
         self._checked = False
         self._arguments: list[str] = []
         self._argument_bytes = 0
+        self._call_ids: set[str] = set()
         self._blocks = 0
         self._tools = 0
         self._queued = 0
@@ -111,6 +112,10 @@ class Sequencer:
             return self._fail(broken("the answer has too many blocks", cause="limit"))
         if start.key in self._pending or start.key == self._open:
             return self._fail(broken("the upstream opened a block twice"))
+        if start.call_id in self._call_ids:
+            return self._fail(broken("the upstream used a call id twice"))
+        if start.call_id:
+            self._call_ids.add(start.call_id)
         self._pending[start.key] = _Pending(start)
         return self._advance()
 

@@ -1,5 +1,7 @@
 """Server-sent events: the same frames however the stream is cut, and a bound on each of them."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from translators.sse import COMMENT, DONE, Frame, Regions, Splitter, data_frame,
 
 def pieces(raw, cuts):
     edges = [0, *sorted(cuts), len(raw)]
-    return [raw[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [raw[start:end] for start, end in pairwise(edges)]
 
 
 def frames_of(chunks, limit=1 << 20):
