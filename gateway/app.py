@@ -30,8 +30,8 @@ from gateway.problems import Problem
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime
 from gateway.telemetry import Telemetry
-from gateway.transcript import Transcript
 from gateway.tokens import Files
+from gateway.transcript import Transcript
 from gateway.watchers import Watchers
 from translators.conversation import DialectName
 from translators.dialects import DIALECTS

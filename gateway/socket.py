@@ -5,6 +5,7 @@ conversation, so that a client sends only what is new. Messages, memory, silence
 """
 
 import asyncio
+import contextlib
 import secrets
 import time
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ IDLE_S = 1800.0
 """A socket on which nothing is asked for so long is closed; clients open a new one."""
 HEARTBEAT_S = 30.0
 MAX_SOCKETS = 512
+MAX_BYTES = 256 * 1024 * 1024
+"""Of all sockets' conversations together; beyond that those that were longest silent are forgotten."""
 
 DIALECT = DIALECTS["responses"]
 
@@ -79,12 +82,12 @@ async def serve(gateway: "Gateway", request: web.BaseRequest) -> web.StreamRespo
     limit = gateway.runtime.config.server.max_request_bytes
     ws = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=limit, compress=False)
     await ws.prepare(request)
-    gateway.sockets.add(ws)
     talk = Talk(gateway, request, ws)
+    gateway.sockets[ws] = talk.transcript
     try:
         await talk.run()
     finally:
-        gateway.sockets.discard(ws)
+        gateway.sockets.pop(ws, None)
         await talk.stop()
     return ws
 
@@ -96,13 +99,13 @@ class Talk:
         self._gateway = gateway
         self._request = request
         self._ws = ws
-        self._transcript = Transcript()
+        self.transcript = Transcript()
         self._answer: asyncio.Task[None] | None = None
         self._idle_since = monotonic()
 
     async def run(self) -> None:
         """Take frames until the client closes the socket, or has asked for nothing for too long."""
-        while not self._ws.closed:
+        while True:
             try:
                 async with asyncio.timeout(IDLE_S):
                     message = await self._ws.receive()
@@ -153,7 +156,20 @@ class Talk:
             await self._error(fault)
         finally:
             gateway.summary(record, status, began)
+            self._bound()
             await gateway.leave(runtime)
+
+    def _bound(self) -> None:
+        """Count this socket as the latest, and keep all conversations within their budget."""
+        sockets = self._gateway.sockets
+        if self._ws in sockets:
+            sockets[self._ws] = sockets.pop(self._ws)
+        held = sum(transcript.size for transcript in sockets.values())
+        for transcript in sockets.values():
+            if held <= MAX_BYTES:
+                break
+            held -= transcript.size
+            transcript.forget()
 
     async def _served(self, text: str, record: Record) -> Fault | None:
         """Answer one frame; returns the fault that the client has not been told yet."""
@@ -169,7 +185,7 @@ class Talk:
         if gateway.draining:
             message = "the gateway is shutting down"
             return Fault(kind="overloaded", message=message, cause="shutdown", retry_after_s=5)
-        body = self._transcript.body(frame)
+        body = self.transcript.body(frame)
         record.alias, record.stream = frame.model[:200], True
         if len(body) > gateway.runtime.config.server.max_request_bytes:
             return too_large(gateway.runtime.config.server.max_request_bytes)
@@ -181,7 +197,7 @@ class Talk:
 
     async def _exchange(self, body: bytes, tenant: Tenant, record: Record) -> Fault | None:
         gateway = self._gateway
-        downstream = SocketDownstream(self._request, record.request_id, self._ws, self._transcript)
+        downstream = SocketDownstream(self._request, record.request_id, self._ws, self.transcript)
         exchange = Exchange(
             gateway.runtime,
             self._request,
@@ -220,13 +236,13 @@ class Talk:
         for number, (kind, told) in enumerate((("created", response), ("completed", done))):
             event = {"type": f"response.{kind}", "sequence_number": number, "response": told}
             await self._ws.send_str(encode(event).decode())
-        self._transcript.completed(name)
+        self.transcript.completed(name)
         record.outcome = "complete"
 
     async def _error(self, fault: Fault) -> None:
         told = msgspec.json.decode(DIALECT.envelope(fault, ""), type=dict[str, Any])
         frame = {"type": "error", "status": fault.status, "error": told.get("error")}
-        if not self._ws.closed:
+        with contextlib.suppress(ConnectionError):  # its client may have gone
             await self._ws.send_str(encode(frame).decode())
 
 

@@ -82,6 +82,8 @@ class Transcript:
     """The conversation of one socket. It moves on only with complete answers, so that a failed one can be repeated."""
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes of what is kept between two requests."""
         self.response = ""
         self._items: list[msgspec.Raw] = []
         self._asked: list[msgspec.Raw] = []
@@ -109,4 +111,10 @@ class Transcript:
     def completed(self, response: str) -> None:
         """Move on: the next frame may follow this answer."""
         self._items = [*self._asked, *self._told]
+        self.size = sum(len(bytes(item)) for item in self._items)
         self.response = response
+        self._asked, self._told = [], []
+
+    def forget(self) -> None:
+        """Let the conversation go; a client that follows it is told that its answer is not known."""
+        self.size, self.response, self._items = 0, "", []

@@ -88,6 +88,27 @@ async def test_two_turns_by_reference(tmp_path: Path, kind, style):
 
 
 @pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("style", ["alma", "ai-sdk"])
+async def test_clients_with_a_history_of_their_own(tmp_path: Path, kind, style):
+    """One sends texts and references to calls, the other references to all; both with the id of the last answer."""
+    model = script(
+        kind, [Turn([Say("I look."), CALL]), Turn([Say("It is sunny.")], tag="2"), Turn([Say("Yes.")], tag="3")]
+    )
+    async with Upstream(model) as upstream, gateway(tmp_path, TABLES[kind].format(url=upstream.url) + MODELS) as served:
+        first = await ask(served, body([ASK]))
+        said, called = first["output"]
+        reference = [{"type": "item_reference", "id": item["id"]} for item in (said, called)]
+        history = [ASK, said, reference[1], OUTPUT] if style == "alma" else [ASK, *reference, OUTPUT]
+        second = await ask(served, body(history, previous_response_id=first["id"]))
+        more = {"type": "message", "role": "user", "content": "Sure?"}
+        third = await ask(served, body([*history, second["output"][0], more], previous_response_id=second["id"]))
+    assert "" == model.problem
+    assert ["It is sunny.", "Yes."] == [answer["output"][0]["content"][0]["text"] for answer in (second, third)]
+    assert all(called_and_answered(sent) for sent in model.bodies[1:])
+    assert (style == "alma") == ("I look." in json.dumps(model.bodies[2]))
+
+
+@pytest.mark.parametrize("kind", TABLES)
 async def test_text_between_and_other_order(tmp_path: Path, kind):
     """Parallel calls come back before their outputs, in whatever order these are."""
     calls = [Call("lookup", '{"q":"a"}', "call_a"), Call("lookup", '{"q":"b"}', "call_b")]

@@ -172,6 +172,24 @@ async def test_a_running_answer_is_no_silence(tmp_path: Path, monkeypatch):
         assert "response.completed" == (await answer(ws))[-1]["type"]
 
 
+@pytest.mark.promise("S24")
+async def test_conversations_share_a_budget(tmp_path: Path, monkeypatch):
+    """Beyond the budget of all sockets the one that was longest silent starts anew."""
+    async with talking(tmp_path, [Turn([Say("Hi.")], tag="1")] * 3) as (_, served, first):
+        async with served.session.ws_connect(served.url + "/v1/responses") as second:
+            told = {}
+            for ws in (first, second):
+                await ws.send_json(create([ASK]))
+                told[ws] = (await answer(ws))[-1]["response"]["id"]
+            monkeypatch.setattr(socket, "MAX_BYTES", 400)
+            await second.send_json(create([ASK], previous_response_id=told[second]))
+            assert "response.completed" == (await answer(second))[-1]["type"]
+            await served.records(3)
+            await first.send_json(create([ASK], previous_response_id=told[first]))
+            (unknown,) = await answer(first)
+    assert "previous_response_not_found" == unknown["error"]["code"]
+
+
 @pytest.mark.promise("S13")
 async def test_foreign_origin_and_wrong_key_get_no_socket(tmp_path: Path):
     """The upgrade is under the same checks as a request: Origin, then the client's key."""
