@@ -48,13 +48,14 @@ def _request(data: bytes, client: Dialect, upstream: Dialect, options: argparse.
 
 def _stream(data: bytes, upstream: Dialect, client: Dialect, options: argparse.Namespace) -> int:
     """Translate a recorded stream: `--from` is the dialect of the recording, `--to` the client's."""
+    notes = Notes(strict=options.strict)
     prepared = Prepared(
         body=b"",
         stream=True,
         native=False,
         reply=Reply(alias=options.model or "model", created=int(time.time()), seed=SEED, include_usage=True),
-        source=Source(strict=options.strict),
-        notes=Notes(strict=options.strict),
+        source=Source(strict=options.strict, notes=notes),
+        notes=notes,
     )
     machine = TranslatedStream(Pair(client, upstream), prepared)
     out = machine.feed(data) + machine.finish()

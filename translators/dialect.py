@@ -47,10 +47,11 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a decoder may know: strictness, and the origin that tags opaque state."""
+    """What a decoder may know: strictness, the origin that tags opaque state, and where its repairs are noted (I34)."""
 
     strict: bool = False
     origin: str = ""
+    notes: Notes | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ MAX_STREAM_BYTES = 64 * 1024 * 1024
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _text = msgspec.json.Decoder(str).decode
+_any = msgspec.json.Decoder().decode
 
 
 def _spells(document: bytes, text: str) -> bool:
@@ -30,6 +31,15 @@ def _spells(document: bytes, text: str) -> bool:
         return _text(document) == text
     except ERRORS:
         return False
+
+
+def _whole(data: bytes) -> bool:
+    """Tell whether a frame's data is complete: one JSON document, or Chat's end marker."""
+    try:
+        _any(data)
+    except ERRORS:
+        return data.strip() == b"[DONE]"
+    return True
 
 
 class NativeStream:
@@ -114,7 +124,7 @@ class NativeStream:
     def _last(self, rest: bytes) -> bytes:
         """Forward a last frame that lacks its blank line, unless it is half a frame behind the answer's end."""
         frame = frame_of(rest)
-        if frame is None or (self._terminal and self._watcher.look(frame).failed is not None):
+        if frame is None or (self._terminal and not _whole(frame.data)):
             return b""
         self._opening = True
         return self._region(rest.removesuffix(b"\n") + END)

@@ -127,7 +127,7 @@ class Pair:
             stream=peek.stream,
             native=True,
             reply=Reply(asked.alias, asked.created, asked.seed, target.origin),
-            source=Source(target.strict, target.origin),
+            source=Source(target.strict, target.origin, notes),
             notes=notes,
             clean=asked.clean,
         )
@@ -159,7 +159,7 @@ class Pair:
                 conversation.include_encrypted,
                 conversation.echo,
             ),
-            source=Source(target.strict, target.origin),
+            source=Source(target.strict, target.origin, notes),
             notes=notes,
             shown=shown(controls.thinking, chat_client=self.client.name == "chat", setting=setting),
             carried=controls.thinking.mode != "disabled" and target.traits.opaque_state,

@@ -59,7 +59,11 @@ def test_further_notes_are_counted(run):
     numbers = range(KEPT + 30)
     calls = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in numbers]
     failed = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "x", "is_error": True} for n in numbers]
-    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": calls}, {"role": "user", "content": failed}]
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": calls},
+        {"role": "user", "content": failed},
+    ]
     code, _, err = run({"model": "m", "max_tokens": 9, "messages": messages}, "messages", "chat")
     assert 0 == code
     lines = err.splitlines()
@@ -93,6 +97,17 @@ def text_of(event):
     if isinstance(delta, dict):
         return delta.get("text", "")
     return "".join(choice["delta"].get("content") or "" for choice in event.get("choices", ()))
+
+
+def test_what_a_recorded_stream_loses_is_told(run):
+    """Repairs and omissions of the answer are notes like those of a request; strict takes a repair for an error."""
+    data = b"".join(STREAM["chat"](Turn([Say("It is warm.")]))[:-1])
+    code, _, err = run(data, "chat", "messages", "--stream")
+    assert (0, "changed: stream: missing_done: the stream ended without [DONE]\n") == (code, err)
+    code, out, err = run(data, "chat", "messages", "--stream", "--strict")
+    assert 1 == code
+    assert b"event: error" in out
+    assert "[DONE]" in err
 
 
 @pytest.mark.parametrize("keep", [0, 3])

@@ -103,6 +103,11 @@ def requested(
     return Pair(dialect, DIALECTS[upstream]).request(body, dialect.peek(body), target, asked)
 
 
+def machine_of(client: str, upstream: str) -> Stream:
+    """A machine that waits for its first bytes."""
+    return Pair(DIALECTS[client], DIALECTS[upstream]).stream(prepare(client, upstream))
+
+
 def fed(machine: Stream, chunks: Iterable[bytes]) -> bytes:
     """All that a client gets for an upstream's bytes, and their end."""
     return b"".join([*(machine.feed(chunk) for chunk in chunks), machine.finish()])

@@ -75,7 +75,7 @@ class ChatDecoder:
     """Turn frames into events; see translators.dialect.Decoder."""
 
     def __init__(self, source: Source) -> None:
-        self.notes = Notes()
+        self.notes = source.notes or Notes()
         self._strict = source.strict
         self._done = False
         self._started = False

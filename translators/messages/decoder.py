@@ -70,7 +70,7 @@ class Decoder:
     """Take one stream's frames; `begin`, `open`, `close` and `conclude` also read a whole answer."""
 
     def __init__(self, source: Source) -> None:
-        self.notes = Notes(strict=source.strict)
+        self.notes = source.notes or Notes(strict=source.strict)
         self._strict = source.strict
         self._blocks: dict[int, Open] = {}
         self._closed: set[int] = set()

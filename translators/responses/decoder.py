@@ -34,7 +34,7 @@ class Decoder:
     """Decode one stream, or with `whole` one complete response object."""
 
     def __init__(self, source: Source) -> None:
-        self._repairs = Repairs(strict=source.strict)
+        self._repairs = Repairs(strict=source.strict, notes=source.notes)
         self.notes: Notes = self._repairs.notes
         self._done = False
         self._started = False

@@ -9,8 +9,8 @@ __all__ = ["Repairs"]
 class Repairs:
     """Judge deviations. `quiet` keeps repairs unnoted, for a whole body that has no events to miss."""
 
-    def __init__(self, *, strict: bool) -> None:
-        self.notes = Notes()
+    def __init__(self, *, strict: bool, notes: Notes | None = None) -> None:
+        self.notes = notes or Notes()
         self.quiet = False
         self._strict = strict
         self._told: set[str] = set()
