@@ -180,7 +180,7 @@ def snapshot(gateway: "Gateway") -> Status:
     """Return what is so now."""
     runtime, wall = gateway.runtime, time.time()
     config, keeper = runtime.config, gateway.keeper
-    flying = sorted(gateway.exchanges, key=lambda exchange: exchange.began)
+    flying = sorted(gateway.exchanges, key=lambda exchange: exchange.timing.began)
     return Status(
         version=VERSION,
         pid=os.getpid(),
@@ -253,7 +253,7 @@ def _flying(exchange: Any) -> Flying:
         record.provider,
         record.key,
         record.stream,
-        round(monotonic() - exchange.began, 1),
+        round(monotonic() - exchange.timing.began, 1),
         exchange.downstream.sent_bytes,
         exchange.downstream.started,
     )

@@ -60,11 +60,15 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes | Fault:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity") and _decompressor(encoding) is None:
         return _unsupported(encoding)
-    try:
-        async with asyncio.timeout(BODY_S):
-            raw = await _read(request, limit)
-    except TimeoutError:
-        return Fault(kind="timeout", status=408, message="the request body did not arrive in time", cause="client")
+    if request.content.is_eof():  # a small body is there with its headers: no timer then
+        raw = await _read(request, limit)
+    else:
+        try:
+            async with asyncio.timeout(BODY_S):
+                raw = await _read(request, limit)
+        except TimeoutError:
+            message = "the request body did not arrive in time"
+            return Fault(kind="timeout", status=408, message=message, cause="client")
     if isinstance(raw, Fault) or encoding in ("", "identity"):
         return raw
     return _inflated(raw, encoding, limit)

@@ -385,12 +385,12 @@ class Exchange:
             record.take(machine.tally, native=isinstance(machine, NativeStream | NativeWhole))
             if record.outcome is None and machine.done:
                 record.outcome = outcome_of(machine.fault, machine.tally.stop)
+        self.timing.close(self.downstream.first_write)  # what follows, the client does not wait for
         if self._sent and self._session:
             self.runtime.prefixes.note(record, self.tenant.name, self._session, self._sent)
         if self._sent:
             name, model = record.provider or "", record.upstream_model or ""
             self.runtime.tokens.learn(name, model, self._sent, record.input_tokens)
-        self.timing.close(self.downstream.first_write)
 
     def _machine(self) -> Stream | NativeWhole | None:
         return self._pump.machine if self._pump is not None else None

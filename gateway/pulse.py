@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from gateway.downstream import Downstream
-from gateway.watch import Watch
+from gateway.watch import Stall, Watch
 from translators.sse import COMMENT
 
 __all__ = ["WRITE_STALL_S", "Pulse"]
@@ -23,7 +23,7 @@ class Pulse:
     def __init__(
         self, downstream: Downstream, *, keepalive_s: float, streaming: bool, on_stall: Callable[[], None]
     ) -> None:
-        self.stalled: str | None = None
+        self.stalled: Stall | None = None
         self.watch: Watch | None = None
         self.keepalive: Callable[[], bytes] | None = None
         """What keeps the client alive at this point; None before an upstream answers."""

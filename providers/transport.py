@@ -79,6 +79,9 @@ class Reply:
                         pass
             except (*ERRORS, TimeoutError):
                 self._response.close()
+            except asyncio.CancelledError:
+                self._response.close()
+                raise
         self._response.release()
 
 

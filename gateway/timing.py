@@ -1,0 +1,60 @@
+"""The clock of one exchange: when things happened since it began, and how long it waited for its upstream."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from gateway.record import Record
+from translators.tally import Tally
+
+__all__ = ["Timing", "milliseconds"]
+
+
+def milliseconds(seconds: float) -> float:
+    """Return seconds as the record's milliseconds."""
+    return round(seconds * 1000, 2)
+
+
+class Timing:
+    """Note moments in a record. `waited_s` is time spent on the upstream, which is nobody's overhead."""
+
+    def __init__(self, record: Record) -> None:
+        self.began = monotonic()
+        self.waited_s = 0.0
+        self._record = record
+
+    def step(self, kind: str) -> float:
+        """Note a moment for the record's flight list; returns its milliseconds."""
+        at = milliseconds(monotonic() - self.began)
+        self._record.step(at, kind)
+        return at
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the block as time spent waiting for the upstream."""
+        asked = monotonic()
+        try:
+            yield
+        finally:
+            self.waited_s += monotonic() - asked
+
+    def first_event(self, now: float) -> None:
+        """Note the first event."""
+        if self._record.first_event_ms is None:
+            self._record.first_event_ms = milliseconds(now - self.began)
+
+    def first_meaning(self, tally: Tally, now: float) -> None:
+        """Note the first content, and the first text and tool call among it."""
+        record, elapsed = self._record, milliseconds(now - self.began)
+        if record.first_meaning_ms is None:
+            record.first_meaning_ms = elapsed
+        if tally.text_bytes and record.first_text_ms is None:
+            record.first_text_ms = elapsed
+        if tally.tool_calls and record.first_tool_ms is None:
+            record.first_tool_ms = elapsed
+
+    def close(self, first_write: float | None) -> None:
+        """Note what only the end can tell: the first byte that went out, and our share of the whole time."""
+        if first_write is not None:
+            self._record.first_byte_ms = milliseconds(first_write - self.began)
+        self._record.overhead_ms = milliseconds(max(0.0, monotonic() - self.began - self.waited_s))
