@@ -37,7 +37,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; as the entry point, exit with it."""
-    options = parser().parse_args(argv)
+    options = parse(sys.argv[1:] if argv is None else argv)
     try:
         code = run(options)
     except KeyboardInterrupt:
@@ -47,6 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         sys.exit(code)
     return code
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a line. What follows a -- after `launch` is the client's own, options and all."""
+    if "--" not in argv or argv[0] != "launch":
+        return parser().parse_args(argv)
+    at = list(argv).index("--")
+    options = parser().parse_args(argv[:at])
+    options.rest = list(argv[at + 1 :])
+    return options
 
 
 def run(options: argparse.Namespace) -> int:

@@ -125,7 +125,8 @@ def _clients(command: Adder) -> None:
     _aim(launch)
     launch.add_argument("--demo", action="store_true", help="use a private gateway over the scripted demo upstream")
     launch.add_argument("--print", action="store_true", help="show what would be set and run, and do nothing")
-    launch.add_argument("rest", nargs="*", metavar="ARGS", help="after --: arguments of the client itself")
+    launch.usage = launch.format_usage().removeprefix("usage: ").rstrip() + " [-- ARGS ...]"
+    launch.set_defaults(rest=[])  # the client's own arguments, which gateway.cli takes off the line
 
     env = command(
         "env",
