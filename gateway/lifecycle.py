@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -121,8 +122,8 @@ def unsafe_bind(config: Config) -> Problem | None:
     )
 
 
-async def serve(config: Config, sock: socket.socket) -> int:
-    """Run until a signal ends it; returns the exit code."""
+async def serve(config: Config, sock: socket.socket, *, lifeline: int | None = None) -> int:
+    """Run until a signal ends it, or the end of the file `lifeline`; returns the exit code."""
     loop = asyncio.get_running_loop()
     telemetry = Telemetry(config.log)
     quiet_libraries(telemetry, loop)
@@ -135,6 +136,8 @@ async def serve(config: Config, sock: socket.socket) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if lifeline is not None:
+        _at_end(loop, lifeline, stop.set)
     reloads = Reloads(listening.gateway)
     loop.add_signal_handler(signal.SIGHUP, reloads.now)
     watcher = loop.create_task(reloads.watch())
@@ -151,6 +154,17 @@ async def serve(config: Config, sock: socket.socket) -> int:
     await asyncio.gather(closing, impatient, return_exceptions=True)
     telemetry.close()
     return 0
+
+
+def _at_end(loop: asyncio.AbstractEventLoop, file: int, act: Callable[[], None]) -> None:
+    """Call `act` once a pipe is closed at its other end."""
+
+    def look() -> None:
+        if not os.read(file, 4096):
+            loop.remove_reader(file)
+            act()
+
+    loop.add_reader(file, look)
 
 
 def announce(url: str, config: Config) -> None:
