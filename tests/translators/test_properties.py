@@ -292,4 +292,4 @@ def test_native_stream_that_is_cut_ends_in_an_error(dialect, data):
     assert machine.fault is not None
     assert raw.startswith(sent) if machine.begun else b"" == raw
     tail = raw[len(sent) :]
-    assert tail.count(b"data: ") == (1 if machine.begun else 0)
+    assert [line[:6] for line in tail.split(b"\n")].count(b"data: ") == machine.begun
