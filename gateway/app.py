@@ -255,7 +255,8 @@ class _Connection(RequestHandler):
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Return a plain error without the parser's text, which echoes header lines."""
-        if isinstance(self._manager, Server) and self._manager.malformed is not None:
+        gone = isinstance(exc, ConnectionError)  # a client that left; its request has a record
+        if isinstance(self._manager, Server) and self._manager.malformed is not None and not gone:
             self._manager.malformed(status)
         text = "bad request\n" if status < 500 else "the gateway failed\n"
         response = web.Response(status=status, text=text, headers={"server": SERVER})
