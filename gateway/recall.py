@@ -39,7 +39,7 @@ class Recall:
         self._target = target
         self._whole = whole
         self._conversation: Conversation | None = None
-        self._harvest = Harvest(seed, target.origin, self._call, self._end)
+        self._harvest = Harvest(seed, target.origin, self._call, self._end, whole=whole)
         self.restored: Restored | None = None
 
     def restore(self, conversation: Conversation) -> Conversation:

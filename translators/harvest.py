@@ -40,7 +40,7 @@ class Harvest:
     """Observe one answer. `on_call(ids, call)` comes per whole call, `on_end(response ids, calls, turn)` at a success.
 
     The ids of a response are ours, which `seed` makes where the upstream gives none, as the encoder does, and the
-    upstream's own; `origin` tags reasoning state in the turn.
+    upstream's own; `origin` tags reasoning state in the turn, which without `whole` has the calls alone.
     """
 
     def __init__(
@@ -49,23 +49,29 @@ class Harvest:
         origin: str,
         on_call: Callable[[tuple[str, ...], ToolCall], None],
         on_end: Callable[[tuple[str, ...], tuple[ToolCall, ...], Turn], None],
+        *,
+        whole: bool = True,
     ) -> None:
         self._seed = seed
         self._origin = origin
         self._on_call = on_call
         self._on_end = on_end
+        self._whole = whole
         self._id = ""
         self._blocks: dict[int, _Block] = {}
         self._calls: dict[int, ToolCall] = {}
 
     def __call__(self, event: Event) -> None:
         """Take one decoder event, its names already the client's."""
+        if type(event) is Delta:  # most events are
+            block = self._blocks.get(event.key)
+            if block is not None:
+                block.pieces.append(event.text)
+            return
         match event:
-            case Delta(key=key, text=text):
-                if key in self._blocks:
-                    self._blocks[key].pieces.append(text)
-            case BlockStart(key=key):
-                self._blocks[key] = _Block(event)
+            case BlockStart(key=key, kind=kind):
+                if self._whole or kind == "tool":
+                    self._blocks[key] = _Block(event)
             case Mark(key=key, value=value) if key in self._blocks:
                 self._mark(self._blocks[key], value)
             case BlockEnd(key=key, complete=complete) if key in self._blocks:

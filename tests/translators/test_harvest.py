@@ -82,6 +82,16 @@ def test_success_tells_calls_and_turn():
     assert [Text("Hello"), Receipt("mcp_1", "server", "tool", "{}"), calls[0], Text("No.", refusal=True)] == rest
 
 
+def test_only_calls_are_gathered_where_no_more_is_asked():
+    """Without `whole` text is not even held while it passes."""
+    ends = []
+    harvest = Harvest("0", "o", lambda names, one: None, lambda *told: ends.append(told), whole=False)
+    for event in (BlockStart(1, "text"), Delta(1, "Hello"), BlockEnd(1), *call(2), Finish("tool")):
+        harvest(event)
+    ((_, calls, turn),) = ends
+    assert (calls, 1) == (turn.parts, len(harvest._blocks))
+
+
 def test_answer_without_an_id_gets_ours():
     """An upstream that names no response still has one for its client."""
     kept = Kept().take(Start(), BlockStart(1, "reasoning"), *call(2), Finish("end"))
