@@ -44,6 +44,8 @@ MAX_TOKEN_BYTES = 64 * 1024
 RENEWED_KEPT = 256
 TASK_DOMAIN = b"cline-proxy/x-task-id/v2\x00"
 FINGERPRINT_CHARS = 16
+_MARKED = ("anthropic/", "minimax/")
+"""Vendors whose models cache nothing by themselves (section 1.2)."""
 _PLANS = ("cline-pass/", "cline-free/")
 _GONE = ("invalid_grant", "invalid_token", "unauthorized")
 _GONE_WORDS = ("invalid", "expired", "revoked", "unauthorized")
@@ -113,6 +115,7 @@ class Cline:
             cache_key=False,
             prompt_cache_key=True,
             developer_role=False,
+            cache_marks=_family(model).startswith(_MARKED),
         )
 
     def amend(self, conversation: Conversation, target: Target) -> Conversation:

@@ -16,6 +16,7 @@ _SECTIONS = {"system": ("system", "instructions"), "messages": ("messages", "inp
 """Hashed in this order (spec/cline.md 8); the second name is that of Responses."""
 _LEADING = (b'"role":"system"', b'"role":"developer"')
 _ORDER = ("tools", "system", "message")
+_MARK = b',"cache_control":{"type":"ephemeral"}'
 ROLE_BYTES = 64
 """A message's role stands this near to its beginning in all bodies that we write."""
 
@@ -51,6 +52,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 def prefix_of(body: bytes) -> Prefix | None:
     """Return the prefix of a request body; None for a body that is no JSON object."""
+    if _MARK in body:
+        body = body.replace(_MARK, b"")  # a mark says where to cache, and moves on with each turn
     try:
         members = _members(body)
         sections = {name: members[field] for name, fields in _SECTIONS.items() for field in fields if field in members}

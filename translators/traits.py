@@ -77,6 +77,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chat accepts prompt_cache_key and the other OpenAI-only advisory fields."""
     prompt_cache_key: bool = False
     """Chat accepts prompt_cache_key, though not the others."""
+    cache_marks: bool = False
+    """Chat prompts say by `cache_control` what is to be cached."""
     image_input: bool = True
 
 

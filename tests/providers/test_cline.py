@@ -283,6 +283,8 @@ def test_traits_of_the_service():
         )
     assert cline.origin("z-ai/glm:free") == cline.origin("z-ai/glm") != cline.origin("z-ai/glm2")
     assert "max_completion_tokens" == cline.traits("openai/gpt-5.1").max_tokens_field
+    marks = {model: cline.traits(model).cache_marks for model in ("anthropic/claude-x", "minimax/m", "z-ai/glm-5")}
+    assert [True, True, False] == list(marks.values())
     asked = Conversation("chat", "m")
     assert asked is cline.amend(asked, Target("m", traits))
 

@@ -84,3 +84,10 @@ def test_kept_bytes_are_a_common_prefix(before, after):
         common += len(dump(left))
     assert common == kept(one, two).bytes
     assert (None, len(before)) == (kept(one, one).broken_at, kept(one, one).messages)
+
+
+def test_cache_marks_are_no_part_of_a_prompt():
+    """A mark that moved on with the conversation breaks no prefix."""
+    plain = {"type": "text", "text": "hi"}
+    before = prefix({"role": "user", "content": [plain | {"cache_control": {"type": "ephemeral"}}]})
+    assert before == prefix({"role": "user", "content": [plain]})

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from translators.chat.marks import marked
 from translators.chat.messages import rendered_messages
 from translators.chat.tools import rendered_tools
 from translators.conversation import Controls, Conversation, Schema
@@ -36,7 +37,8 @@ def render(conversation: Conversation, toolbox: Toolbox, target: Target, notes: 
     for path, message in conversation.extras:
         notes.dropped(path, message)
     body: dict[str, Any] = {"model": target.model}
-    body["messages"] = rendered_messages(conversation, toolbox, target, notes)
+    messages = rendered_messages(conversation, toolbox, target, notes)
+    body["messages"] = marked(messages) if target.traits.cache_marks else messages
     if target.traits.explicit_stream:
         body["stream"] = False
     if conversation.stream or target.traits.always_stream:
