@@ -322,9 +322,9 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
     if isinstance(prepared, Fault):
         return _fault(inbound, prepared)
     exact = await gateway.tokenizers.count(resolved.settings.tokenizer, prepared.body)
-    count, learned = inbound.runtime.tokens.count(route.provider, target.model, prepared.body)
+    count, _ = inbound.runtime.tokens.count(route.provider, target.model, prepared.body)
     answer = msgspec.json.encode({"input_tokens": count if exact is None else exact})
-    how = {"x-dragoman-token-count": "tokenizer" if exact is not None else "learned" if learned else "estimate"}
+    how = {"x-dragoman-token-count": "estimate" if exact is None else "exact"}
     return web.Response(body=answer, content_type="application/json", headers=how)
 
 

@@ -16,12 +16,12 @@ from translators.messages.count import estimate
 
 __all__ = ["Files", "Tokens"]
 
-LOWEST, HIGHEST = 0.3, 3.0
-"""Bounds of the factor: beyond them something else is wrong than the estimate."""
+LOWEST, HIGHEST = 0.3, 2.0
+"""Bounds of what is believed: beyond them something else is wrong than the estimate, so nothing is learned."""
 UP, DOWN = 0.5, 0.15
 """Parts of the way to a new ratio."""
 MAX_MODELS = 512
-MIN_TOKENS = 50
+MIN_TOKENS = 200
 """A shorter prompt is mostly template and teaches nothing."""
 EAGER = 8
 """So many first answers all teach; of later ones each SPARSE-th, since an estimate costs a walk over the prompt."""
@@ -88,6 +88,8 @@ class Tokens:
         learned.seen += 1
         if learned.lessons >= EAGER and learned.seen % SPARSE:
             return
-        ratio = min(max(reported / estimate(body), LOWEST), HIGHEST)
+        ratio = reported / estimate(body)
+        if not LOWEST <= ratio <= HIGHEST:
+            return
         learned.factor += (UP if ratio > learned.factor else DOWN) * (ratio - learned.factor)
         learned.lessons += 1

@@ -139,5 +139,5 @@ async def counts(path: str) -> tuple[int, str]:
 
 async def test_count_tokens_uses_the_routes_file(path, tmp_path):
     """A route with a tokenizer answers with its count; one whose file is unfit goes on with the estimate."""
-    assert (START_TOKENS + MESSAGE_TOKENS + load(path).text("Hello, world!"), "tokenizer") == await counts(str(path))
+    assert (START_TOKENS + MESSAGE_TOKENS + load(path).text("Hello, world!"), "exact") == await counts(str(path))
     assert "estimate" == (await counts(str(tmp_path / "missing.json")))[1]
