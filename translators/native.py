@@ -122,9 +122,9 @@ class NativeStream:
         return self._renamed(region)
 
     def _last(self, rest: bytes) -> bytes:
-        """Forward a last frame that lacks its blank line, unless it is half a frame behind the answer's end."""
+        """Forward a last frame that lacks its blank line, unless the stream was cut inside it."""
         frame = frame_of(rest)
-        if frame is None or (self._terminal and not _whole(frame.data)):
+        if frame is None or not _whole(frame.data):
             return b""
         self._opening = True
         return self._region(rest.removesuffix(b"\n") + END)
