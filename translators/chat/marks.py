@@ -14,7 +14,7 @@ LATEST = 2
 
 
 def marked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages with cache marks; texts become lists of parts, so that a mark that moves on keeps their form."""
+    """Return the messages with cache marks; texts become lists of parts, so that a moving mark keeps their form."""
     users = [index for index, message in enumerate(messages) if message["role"] == "user"]
     chosen = set(users[-LATEST:])
     if messages and messages[0]["role"] in ("system", "developer"):
