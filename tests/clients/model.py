@@ -70,16 +70,17 @@ def declaration(tool: dict[str, Any], namespace: str | None = None) -> Tool:
     return Tool(tool["name"], schema, namespace, custom=tool.get("type") == "custom")
 
 
-def results(body: dict[str, Any]) -> list[str]:
-    """The texts of all tool results in a request of any dialect."""
-    found = []
+def results(body: dict[str, Any]) -> dict[str, str]:
+    """The texts of all tool results in a request of any dialect, by the id of their call."""
+    found = {}
     for item in body.get("messages") or body.get("input") or ():
         if item.get("role") == "tool":
-            found.append(as_text(item.get("content")))
+            found[item["tool_call_id"]] = as_text(item.get("content"))
         elif str(item.get("type")).endswith("_call_output"):
-            found.append(as_text(item["output"]))
+            found[item["call_id"]] = as_text(item["output"])
         elif isinstance(item.get("content"), list):
-            found += [as_text(part["content"]) for part in item["content"] if part.get("type") == "tool_result"]
+            parts = (part for part in item["content"] if part.get("type") == "tool_result")
+            found |= {part["tool_use_id"]: as_text(part["content"]) for part in parts}
     return found
 
 
@@ -105,8 +106,9 @@ class Scene:
         thought: list[Block] = [Think(THOUGHT, SEAL)] if self.think else []
         if not self.calls:
             return [*thought, Say(ANSWER)]
-        if told := results(body):
-            return [Say(f"It holds {' and '.join(TOKEN.findall(chr(10).join(told)))}.")]
+        if told := results(body):  # clients send the results of parallel calls in any order
+            tokens = TOKEN.findall("\n".join(told[call_id] for call_id in sorted(told)))
+            return [Say(f"It holds {' and '.join(tokens)}.")]
         tools = list(declared(body))
         return [
             *thought,
@@ -134,11 +136,12 @@ class Model:
         self.kind = kind  # without one: plain streams in the dialect of the path
         self.scene = Scene()
         self.turns: list[Request] = []
+        self.called: list[str] = []  # the ids of the calls that the scene made
         self.answered = 0
         self.problem = ""
 
     def begin(self, scene: Scene) -> None:
-        self.scene, self.turns, self.problem = scene, [], ""
+        self.scene, self.turns, self.called, self.problem = scene, [], [], ""
 
     def __call__(self, request: Request) -> Reply:
         dialect = next((name for end, name in DIALECTS.items() if request.path.endswith(end)), None)
@@ -175,4 +178,6 @@ class Model:
         if isinstance(choice, dict) and (name := (choice.get("function") or choice).get("name")):
             return [pick(list(declared(body)), name).call("scripted", f"call_{tag}")]
         self.turns.append(request)
-        return self.scene.blocks(body, tag)
+        blocks = self.scene.blocks(body, tag)
+        self.called += [block.id for block in blocks if isinstance(block, Call)]
+        return blocks

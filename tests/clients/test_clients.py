@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.model import ANSWER, MARK, Scene, results
+from tests.clients.model import ANSWER, MARK, SEAL, Scene, results
 from tests.clients.programs import PROGRAMS, Program, missing
 from tests.clients.stage import CLIENT_KEY, RUN_S, Outcome
 from tests.clients.upstreams import KINDS
@@ -38,22 +38,30 @@ def upstream_of(program: Program, native: bool) -> str:
 
 @pytest.fixture
 def token(tmp_path: Path) -> str:
-    """What only the file in the client's workspace holds."""
+    """What only the file token.txt in the client's workspace holds."""
+    return hidden(tmp_path, "token.txt")
+
+
+def hidden(folder: Path, name: str) -> str:
+    """A new token in a file of the client's workspace."""
     token = f"token-{secrets.token_hex(8)}"
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "token.txt").write_text(token + "\n")
+    (folder / "work").mkdir(exist_ok=True)
+    (folder / "work" / name).write_text(token + "\n")
     return token
 
 
-def check_tool_turn(stage, outcome: Outcome, token: str) -> None:
-    """The tool ran on exact arguments, its result reached the model, and the model's text the user."""
+def check_tool_turn(stage, outcome: Outcome, *tokens: str) -> None:
+    """The tools ran on exact arguments, each result reached the model under its call, and the model's text the user."""
     assert "" == stage.model.problem
-    assert f"It holds {token}." == outcome.text, str(outcome)
+    assert f"It holds {' and '.join(tokens)}." == outcome.text, str(outcome)
     assert 0 == outcome.code
     assert 2 == len(stage.model.turns)
-    (result,) = results(stage.model.turns[1].json)
-    assert token in result
-    assert MARK in result
+    returned = results(stage.model.turns[1].json)
+    for call_id, token in zip(stage.model.called, tokens, strict=True):
+        result = returned.pop(call_id)
+        assert token in result
+        assert MARK in result
+    assert {} == returned
 
 
 @programs
@@ -88,11 +96,15 @@ async def test_tool_turn(stage_of, kind, program, token, tmp_path):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "cline-quiet"])
 @programs
-async def test_tool_turn_with_reasoning(stage_of, kind, program, token, tmp_path):
-    """Reasoning before a tool call does not come between the call and its result."""
+async def test_reasoning_and_two_calls(stage_of, kind, program, token, tmp_path):
+    """Reasoning before two calls is in the way of neither, and its opaque state comes back where it came from."""
+    other = hidden(tmp_path, "other.txt")
+    calls = [("shell", SHELL), ("shell", SHELL.replace("token.txt", "other.txt"))]
     stage = await stage_of(kind)
-    outcome = await stage.run(program, Scene([("shell", SHELL)], think=True), PROMPT, tmp_path)
-    check_tool_turn(stage, outcome, token)
+    outcome = await stage.run(program, Scene(calls, think=True), PROMPT, tmp_path)
+    check_tool_turn(stage, outcome, token, other)
+    if "chat" not in (program.dialect, KINDS[kind].dialect):  # the protocol has no place for it
+        assert SEAL.encode() in stage.model.turns[1].body
 
 
 @both_ways
@@ -167,6 +179,6 @@ async def test_codex_function_in_a_namespace(stage_of, kind, tmp_path):
     """Codex knows a namespaced function again only by its two separate names."""
     stage = await stage_of(kind)
     outcome = await stage.run(SOL, Scene([("list_agents", "")]), PROMPT, tmp_path)
-    (result,) = results(stage.model.turns[1].json)
+    (result,) = results(stage.model.turns[1].json).values()
     assert "unsupported call" not in result, str(outcome)
     assert "agents" in result
