@@ -159,9 +159,8 @@ def test_tools_and_controls_come_back(middle):
 def test_tool_schemas_keep_their_bytes(middle):
     """Key order, numbers and escapes of a schema are the client's own, there and back."""
     schema = '{"type":"object","properties":{"zeta":{"type":"number","maximum":1e2},"alpha":{"const":"\\u00e9"}},"required":["zeta"]}'
-    body = (
-        '{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":%s}]}'
-        % schema
+    body = '{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":SCHEMA}]}'.replace(
+        "SCHEMA", schema
     )
     there = requested("messages", middle, body.encode())
     assert isinstance(there, Prepared)
