@@ -4,7 +4,8 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from socket import socket
 from typing import Any
 
 import msgspec
@@ -74,7 +75,17 @@ def serve(options: argparse.Namespace) -> int:
         address = f"{config.server.host}:{config.server.port}"
         print(f"dragoman: cannot listen on {address}: {error.strerror}", file=sys.stderr)
         return EXIT_PROBLEM
+    if config.server.workers > 1:
+        from gateway.workers import serve_many
+
+        return serve_many(config, sock, _serve_one)
     return run_loop(lifecycle.serve(config, sock))
+
+
+def _serve_one(config: Config, sock: socket, lifeline: int, ready: Callable[[str, Config], None]) -> int:
+    from gateway import lifecycle
+
+    return run_loop(lifecycle.serve(config, sock, lifeline=lifeline, ready=ready))
 
 
 def check(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from gateway.plugins import options_type, requirements
 from gateway.problems import Problem
 from gateway.telemetry import Telemetry, place_of, quiet_libraries
 
-__all__ = ["Listening", "listen", "serve"]
+__all__ = ["Listening", "announce", "bind", "listen", "serve"]
 
 IDLE_CONNECTION_S = 75.0
 LINGER_S = 2.0
@@ -122,8 +122,17 @@ def unsafe_bind(config: Config) -> Problem | None:
     )
 
 
-async def serve(config: Config, sock: socket.socket, *, lifeline: int | None = None) -> int:
-    """Run until a signal ends it, or the end of the file `lifeline`; returns the exit code."""
+async def serve(
+    config: Config,
+    sock: socket.socket,
+    *,
+    lifeline: int | None = None,
+    ready: Callable[[str, Config], None] | None = None,
+) -> int:
+    """Run until a signal ends it, or the end of the file `lifeline`; returns the exit code.
+
+    `ready` is called when it listens; without it that is announced on stderr.
+    """
     loop = asyncio.get_running_loop()
     telemetry = Telemetry(config.log)
     quiet_libraries(telemetry, loop)
@@ -143,7 +152,7 @@ async def serve(config: Config, sock: socket.socket, *, lifeline: int | None = N
     watcher = loop.create_task(reloads.watch())
     gc.collect()
     gc.freeze()
-    announce(listening.url, config)
+    (ready or announce)(listening.url, config)
     await stop.wait()
     watcher.cancel()
     closing = loop.create_task(listening.close(config.server.drain_s))
