@@ -10,7 +10,7 @@ import pytest
 from gateway.config import State
 from gateway.keeper import PEPPER_BYTES, Keeper, default_folder
 from gateway.keypool import Pool
-from gateway.stores.state import load
+from gateway.stores.state import encode, load, save
 from tests.gateway.cline import GLM, answer, ask, served, stage
 from tests.streams import Say
 from tests.upstream import Upstream, reply_json
@@ -224,3 +224,23 @@ async def test_many_at_once_stay_together():
         assert {200} == {status for status, _ in statuses}
         assert {"Bearer k1-canary", "Bearer k2-canary"} == {r.header("authorization") for r in upstream.requests}
     assert GLM == upstream.requests[0].json["model"]
+
+
+async def test_two_first_starts_agree_on_one_pepper(tmp_path, monkeypatch):
+    """Of two processes that both find no pepper the later one takes the other's."""
+    first = keeper(tmp_path)
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    second = keeper(tmp_path)
+    assert first.pepper == second.pepper
+    assert [] == list(tmp_path.glob("*.tmp"))
+    await second.close()
+    await first.close()
+    monkeypatch.undo()
+
+
+def test_pools_that_are_gone_are_left_out(tmp_path):
+    """A provider that is no longer configured has nothing restored."""
+    save(tmp_path / "cooldowns.json", encode({"gone": limited()["cline"].export(100.0, 100.0)}, 100.0))
+    kept, pools = keeper(tmp_path), {"cline": Pool(["k1", "k2"])}
+    kept.restore(pools)
+    assert {"healthy"} == {key.phase for key in pools["cline"].snapshot(0, 0).keys}

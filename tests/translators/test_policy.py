@@ -214,3 +214,9 @@ def test_guard_works_for_every_path(monkeypatch):
         )
         assert isinstance(fault, Fault)
         assert "context_length" == fault.kind
+
+
+def test_guard_leaves_small_requests_alone():
+    """A request with fewer bytes than the window has tokens goes out as it is, uncounted."""
+    body = {"m": "x", "max_tokens": 9}
+    assert body == json.loads(guarded(json.dumps(body).encode(), 32_768, lambda _: pytest.fail("counted"), Notes()))

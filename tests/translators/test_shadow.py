@@ -116,3 +116,12 @@ def test_ids_are_kept_in_the_spelling_of_all_clients():
     ((calls, _),) = watch(*answer(raw), Finish("tool"))
     asked = conversation(HUMAN, call(shadow_id(raw)))
     assert 1 == restored(asked, "o", dict.fromkeys(calls, "why").get).found
+
+
+def test_text_in_an_item_of_its_own_is_passed_over():
+    """In a Responses history the answer's text may precede its call in another item; the reasoning joins the call."""
+    asked = conversation(
+        HUMAN, Turn("assistant", (Text("I look."),)), call("c1"), result("c1"), Turn("system", (Text("x"),))
+    )
+    found = restored(asked, "o", {"c1": "why"}.get)
+    assert (Reasoning("why"), 1) == (found.conversation.turns[2].parts[0], found.found)
