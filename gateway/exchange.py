@@ -424,7 +424,8 @@ def _passing(outcome: web.StreamResponse | Fault, verdict: Verdict | None) -> bo
 def _resting(resting: Resting, limited: Fault | None) -> Fault:
     if resting.reason == "rejected":
         message = "the upstream refuses every configured key; the operator has to replace them"
-        return limited or Fault(kind="authentication", status=502, message=message, cause="gateway")
+        # 403, not 5xx: agents would try for minutes what only the operator can mend (spec/grok.md 16.10).
+        return limited or Fault(kind="permission", message=message, cause="gateway")
     if limited is not None:
         return msgspec.structs.replace(limited, retry_after_s=resting.retry_after_s)
     return Fault(

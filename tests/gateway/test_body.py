@@ -27,6 +27,9 @@ class Content:
     def __init__(self, pieces):
         self.pieces = list(pieces)
 
+    def is_eof(self):
+        return False
+
     async def readany(self):
         piece = self.pieces.pop(0) if self.pieces else b""
         if piece is None:
