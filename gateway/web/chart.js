@@ -67,8 +67,8 @@ export class Chart {
     const slot = (width - LEFT) / MINUTES;
     const x = (index) => LEFT + slot * (index + 0.5);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    const parts = this.axes(width, top, y, x);
     const any = values.some((row) => row.some((value) => value));
+    const parts = this.axes(width, top, y, x, any);
     if (!any) parts.push(draw("text", { class: "nothing", x: LEFT + (width - LEFT) / 2, y: HEIGHT / 2 }, "nothing in the last hour"));
     else if (this.bars) parts.push(...this.columns(values, slot, x, y));
     else parts.push(...this.lines(values, x, y));
@@ -77,9 +77,9 @@ export class Chart {
     this.describe(any);
   }
 
-  axes(width, top, y, x) {
+  axes(width, top, y, x, any) {
     const parts = [];
-    for (const share of [0, 0.5, 1]) {
+    for (const share of any ? [0, 0.5, 1] : [0]) {
       const at = Math.round(y(top * share)) + 0.5;
       parts.push(draw("line", { class: "grid", x1: LEFT, x2: width, y1: at, y2: at }));
       parts.push(draw("text", { x: LEFT - 8, y: at + 4, "text-anchor": "end" }, this.format(top * share)));

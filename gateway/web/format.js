@@ -29,6 +29,15 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+// A mark on an axis: short, and round numbers stay round.
+export function tick(milliseconds) {
+  return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${Number((milliseconds / 1000).toPrecision(3))} s`;
+}
+
+export function times(number) {
+  return number === 0 ? "not used yet" : number === 1 ? "used once" : `used ${count(number)} times`;
+}
+
 export function percent(share) {
   return `${(share * 100).toFixed(share < 0.0995 || share > 0.9 ? 1 : 0)} %`;
 }

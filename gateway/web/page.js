@@ -2,7 +2,7 @@
 
 import { Chart } from "/web/chart.js";
 import { Refused, follow, snapshot } from "/web/feed.js";
-import { FINE, bytes, count, draw, make, ms, percent, span, word } from "/web/format.js";
+import { FINE, bytes, count, draw, make, ms, percent, span, tick, times, word } from "/web/format.js";
 import { KEPT, Requests } from "/web/requests.js";
 
 const POLL_MS = 2000;
@@ -36,7 +36,7 @@ const charts = [
     readout: (one) => one.requests && `in ${count(one.input_tokens ?? 0)}, cached ${share(one.cached_tokens, one.input_tokens)}, out ${count(one.output_tokens ?? 0)}`,
   }),
   new Chart({
-    title: "Time to first content", format: ms,
+    title: "Time to first content", format: tick,
     series: [
       { name: "median", kind: "", of: (one) => one.first_p50 ?? null },
       { name: "95 of 100 faster than", kind: "high", of: (one) => one.first_p95 ?? null },
@@ -44,7 +44,7 @@ const charts = [
     readout: (one) => one.first_p50 && `median ${ms(one.first_p50)}, 95th ${ms(one.first_p95)}`,
   }),
   new Chart({
-    title: "Time of whole requests", format: ms,
+    title: "Time of whole requests", format: tick,
     series: [
       { name: "median", kind: "", of: (one) => one.whole_p50 ?? null },
       { name: "95 of 100 faster than", kind: "high", of: (one) => one.whole_p95 ?? null },
@@ -101,7 +101,7 @@ function showTiles(now) {
   const tiles = [
     ["Requests, last hour", count(sum("requests")), failed ? `${count(failed)} failed` : "none failed", failed ? "bad" : ""],
     ["In flight", count(now.in_flight_count), now.sockets ? `${now.sockets} sockets` : "streams and replies"],
-    ["First content", newest ? ms(newest.first_p50) : "–", "median of the latest minute"],
+    ["First content", newest ? ms(newest.first_p50) : "–", "latest median"],
     ["Tokens in", count(input), `${share(sum("cached_tokens"), input)} from cache`],
     ["Tokens out", count(sum("output_tokens")), cost ? `$${cost.toFixed(2)} reported` : "last hour"],
     ["Keys ready", `${now.keys.filter((key) => key.state === "healthy").length} / ${now.keys.length}`, resting(now)],
@@ -115,13 +115,13 @@ function showTiles(now) {
 
 function resting(now) {
   const ends = now.keys.filter((key) => key.state === "cooling").map((key) => key.until);
-  return ends.length ? `next free in ${span(Math.min(...ends) - now.now)}` : "none rests";
+  return ends.length ? `next in ${span(Math.min(...ends) - now.now)}` : "none rests";
 }
 
 function showKeys(now) {
   at("keys-count").textContent = now.keys.length || "";
   const items = now.keys.map((key) => {
-    const facts = [`used ${count(key.lent)} times`, ...Object.entries(key.outcomes).map(([name, number]) => `${word(name)} ${count(number)}`)];
+    const facts = [times(key.lent), ...Object.entries(key.outcomes).map(([name, number]) => `${word(name)} ${count(number)}`)];
     if (key.in_flight) facts.unshift(`${key.in_flight} in flight`);
     for (const rest of key.models ?? []) facts.push(`${rest.model} rests`);
     const end = make("span", { class: "end muted" });
@@ -129,12 +129,11 @@ function showKeys(now) {
     return make(
       "li",
       {},
-      make("div", { class: "row" }, make("span", { class: "title" }, `${key.provider} / ${key.name}`), make("span", { class: `tag ${key.state}` }, key.state), key.active ? make("span", { class: "tag" }, "in use") : null, end),
-      make("p", { class: "facts" }, facts.join(" · ")),
+      make("div", { class: "row" }, make("span", { class: "title" }, `${key.provider} / ${key.name}`), make("span", { class: `tag ${key.state}` }, key.state), key.active ? make("span", { class: "tag" }, "in use") : null, make("span", { class: "facts" }, facts.join(" · ")), end),
     );
   });
   at("keys").replaceChildren(...(items.length ? items : [make("li", { class: "none" }, "No provider has keys.")]));
-  tick();
+  age();
 }
 
 function showFlying(now) {
@@ -147,7 +146,7 @@ function showFlying(now) {
   });
   if (now.in_flight_count > now.in_flight.length) items.push(make("li", { class: "none" }, `and ${now.in_flight_count - now.in_flight.length} more`));
   at("flying").replaceChildren(...(items.length ? items : [make("li", { class: "none" }, "Nothing is running right now.")]));
-  tick();
+  age();
 }
 
 function showRoutes(now) {
@@ -167,7 +166,7 @@ function showFoot(now) {
 }
 
 // Countdowns and ages move by themselves between snapshots.
-function tick() {
+function age() {
   const now = Date.now() / 1000 - state.skew;
   for (const element of document.querySelectorAll("[data-until]")) {
     const left = element.dataset.until - now;
@@ -301,6 +300,6 @@ at("theme").addEventListener("click", () => {
 dark.addEventListener("change", paint);
 document.addEventListener("visibilitychange", () => document.hidden || state.lost || state.latest === null || refresh());
 paint();
-setInterval(tick, 1000);
+setInterval(age, 1000);
 requests.tell();
 begin();

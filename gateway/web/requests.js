@@ -89,7 +89,9 @@ export class Requests {
     this.opened = entry;
     entry.querySelector("button").setAttribute("aria-expanded", "true");
     const cell = make("td", { colspan: "10" }, details(entry.record));
-    entry.after(make("tr", { class: "detail" }, cell));
+    const detail = make("tr", { class: "detail" }, cell);
+    entry.after(detail);
+    detail.scrollIntoView({ block: "nearest" });
   }
 
   close() {
@@ -126,7 +128,7 @@ function row(record) {
 function details(record) {
   const facts = make("dl");
   for (const [name, value] of Object.entries(record)) {
-    if (name === "row" || (SHOWN_AS_IS.has(name) && name !== "request_id" && name !== "ts")) continue;
+    if (name === "row" || (SHOWN_AS_IS.has(name) && name !== "request_id")) continue;
     facts.append(make("div", {}, make("dt", {}, word(name.replace(/_(ms|bytes)$/, ""))), make("dd", {}, fact(name, value))));
   }
   const box = make("div", {}, facts);
