@@ -7,10 +7,11 @@ even after a match, so that neither the answer nor its timing tells how close a 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
+from multidict import MultiMapping
 
 from gateway.config import Client, is_loopback
 from translators.fault import Fault
@@ -39,14 +40,20 @@ def _unauthorised(message: str) -> Fault:
 
 
 def key_of(headers: Mapping[str, str]) -> str | Fault | None:
-    """Return the client key from `Authorization: Bearer` or `x-api-key`, None without one; both and different: 401."""
-    bearer = headers.get("authorization", "")
-    scheme, _, token = bearer.partition(" ")
-    from_bearer = token.strip() if scheme.lower() == "bearer" else ""
-    from_header = headers.get("x-api-key", "").strip()
-    if from_bearer and from_header and not hmac.compare_digest(_digest(from_bearer), _digest(from_header)):
+    """Return the client key from `Authorization: Bearer` or `x-api-key`, None without one; two different ones: 401."""
+    bearers = [value.partition(" ") for value in _all(headers, "authorization")]
+    found = [token.strip() for scheme, _, token in bearers if scheme.lower() == "bearer"]
+    found = [key for key in (*found, *map(str.strip, _all(headers, "x-api-key"))) if key]
+    if any(not hmac.compare_digest(_digest(found[0]), _digest(key)) for key in found[1:]):
         return _unauthorised("authorization and x-api-key carry different keys; send one of them")
-    return from_bearer or from_header or None
+    return found[0] if found else None
+
+
+def _all(headers: Mapping[str, str], name: str) -> Sequence[str]:
+    """Return every value of a header, of which a multidict may have several."""
+    if isinstance(headers, MultiMapping):
+        return headers.getall(name, ())
+    return (headers[name],) if name in headers else ()
 
 
 def _digest(key: str) -> str:
