@@ -19,6 +19,8 @@ from translators.fault import Fault, broken
 __all__ = ["ERRORS", "TRACEPARENT", "Reply", "new_session", "send"]
 
 END_WAIT_S = 0.05
+SLICE_BYTES = 512 * 1024
+"""A larger body is written piece by piece, each once the one before it is on its way: others use the loop too."""
 ERRORS = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
 """What a broken connection raises while a body is read."""
 TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
@@ -89,12 +91,20 @@ async def send(session: aiohttp.ClientSession, url: URL, headers: Mapping[str, s
     """POST a body and return the reply once its headers are in; raises Unreachable for every transport error."""
     if trace := TRACEPARENT.get():
         headers = {**headers, "traceparent": trace}
+    data: bytes | AsyncIterator[bytes] = body
+    if len(body) > SLICE_BYTES:
+        data, headers = _slices(body), {**headers, "content-length": str(len(body))}
     try:
-        return Reply(await session.post(url, data=body, headers=headers, allow_redirects=False))
+        return Reply(await session.post(url, data=data, headers=headers, allow_redirects=False))
     except ERRORS as error:
         raise Unreachable(explain(error)) from None
     except TimeoutError:
         raise Unreachable(timed_out("the upstream did not accept a connection in time")) from None
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), SLICE_BYTES):
+        yield body[at : at + SLICE_BYTES]
 
 
 def timed_out(message: str) -> Fault:

@@ -38,6 +38,16 @@ async def test_only_given_headers_are_sent(session):
     assert ("POST", "/v1/x", b"{}") == (request.method, request.target, request.body)
 
 
+@pytest.mark.parametrize("size", [0, 1, transport.SLICE_BYTES, transport.SLICE_BYTES + 1, 3_000_000])
+async def test_a_body_of_any_size_has_its_length(session, size):
+    """A large one goes out in pieces, and is no chunked body for that."""
+    async with Upstream([reply_json({})]) as upstream:
+        await (await reply_of(session, upstream, bytes(size))).release()
+        [request] = upstream.requests
+    assert (str(size), None) == (request.header("content-length"), request.header("transfer-encoding"))
+    assert bytes(size) == request.body
+
+
 @pytest.mark.promise("S11")
 async def test_cookies_are_never_kept(session):
     """What one reply sets does not come with the next request."""
