@@ -1,9 +1,9 @@
 """Debian's Chromium without a window, driven over its own DevTools protocol: no driver, no package.
 
-    async with Browser() as browser:
-        await browser.open(url)
-        await browser.until("document.body.dataset.state === 'live'")
-        assert [] == browser.complaints
+async with Browser() as browser:
+    await browser.open(url)
+    await browser.until("document.body.dataset.state === 'live'")
+    assert [] == browser.complaints
 """
 
 import asyncio
@@ -143,7 +143,9 @@ class Browser:
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}
         for kind in ("keyDown", "keyUp"):
             sent = text if kind == "keyDown" else {}
-            await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes.get(key, 0), **sent)
+            await self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes.get(key, 0), **sent
+            )
 
     async def type(self, text: str) -> None:
         await self.call("Input.insertText", text=text)

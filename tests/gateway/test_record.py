@@ -1,109 +1,108 @@
-"""The summary record and the name of each ending."""
-
-from pathlib import Path
+"""The summary record: outcomes, and the flight list of requests that went wrong."""
 
 import msgspec
 import pytest
 
-from gateway.record import OUTCOMES, Record, outcome_of
+from gateway.record import MAX_STEPS, OUTCOMES, Record, Step, outcome_of
 from translators.events import Usage
 from translators.fault import Fault
 from translators.tally import Tally
 
-TALLY = Tally(
-    events=5,
-    text_bytes=10,
-    reasoning_bytes=20,
-    tool_bytes=30,
-    tool_calls=1,
-    usage=Usage(uncached=6, cache_read=2, cache_write=0, output=4, reasoning=1, cost_usd=0.5),
-)
+
+def decoded(record: Record) -> dict:
+    return msgspec.json.decode(msgspec.json.encode(record))
 
 
-def test_what_is_unknown_is_absent():
-    """A record of nothing is an empty document, so an absent number is never 0."""
-    assert {"ts": "now"} == msgspec.to_builtins(Record(ts="now"))
-
-
-def test_an_answer_fills_the_record():
-    """Counts, usage and cache share are copied; a streamed answer is the same in the log."""
-    record = Record()
-    record.take(TALLY, native=False)
-    assert {
-        "input_tokens": 8,
-        "cached_tokens": 2,
-        "cache_write_tokens": 0,
-        "output_tokens": 4,
-        "reasoning_tokens": 1,
-        "cache_ratio": 0.25,
-        "cost_usd": 0.5,
-        "events": 5,
-        "text_bytes": 10,
-        "reasoning_bytes": 20,
-        "tool_bytes": 30,
-        "tool_calls": 1,
-    } == msgspec.to_builtins(record)
-
-
-def test_native_streams_are_not_measured():
-    """Bytes that are passed on have no sizes of text or tools, rather than wrong ones."""
-    record = Record()
-    record.take(TALLY, native=True)
-    assert (5, None, None) == (record.events, record.text_bytes, record.tool_calls)
-
-
-@pytest.mark.parametrize("usage", [Usage(), Usage(output=3), Usage(uncached=0, cache_read=0)])
-def test_a_share_of_nothing_is_no_share(usage):
-    """Without a prompt, or without knowing of the cache, there is no ratio."""
-    record = Record()
-    record.take(Tally(usage=usage), native=False)
-    assert (None, None) == (record.cache_ratio, record.events)
+def test_what_is_not_known_is_absent():
+    """An empty record has no field with 0 or null."""
+    assert {"outcome": "complete"} == decoded(Record(outcome="complete"))
 
 
 @pytest.mark.parametrize(
-    ("stop", "outcome"),
+    ("fault", "stop", "expected"),
     [
-        ("end", "complete"),
-        ("tool", "complete"),
-        ("stop_sequence", "complete"),
-        (None, "complete"),
-        ("length", "incomplete"),
-        ("context", "incomplete"),
-        ("refusal", "incomplete"),
-        ("pause", "incomplete"),
+        (None, "end", "complete"),
+        (None, "tool", "complete"),
+        (None, "length", "incomplete"),
+        (None, "refusal", "incomplete"),
+        (Fault(kind="rate_limited", message="x"), None, "rate_limited"),
+        (Fault(kind="rate_limited", message="x", cause="client"), None, "client_error"),
+        (Fault(kind="api", message="x", cause="eof"), None, "upstream_eof"),
+        (Fault(kind="api", message="x", cause="limit"), None, "limit"),
+        (Fault(kind="overloaded", message="x", cause="shutdown"), None, "shutdown"),
+        (Fault(kind="api", message="x", cause="protocol"), None, "protocol_error"),
+        (Fault(kind="api", message="x", cause="gateway"), None, "upstream_error"),
     ],
 )
-def test_an_answer_is_complete_or_not(stop, outcome):
-    """Limits, refusals and pauses are endings, but incomplete ones."""
-    assert outcome == outcome_of(None, stop)
+def test_outcomes_follow_from_the_fault_or_the_stop(fault, stop, expected):
+    """Each end has one name of the public list."""
+    assert expected == outcome_of(fault, stop)
+    assert expected in OUTCOMES
+
+
+def test_usage_and_sizes_come_from_the_tally():
+    """Reported tokens, their ratio and measured sizes are copied; a native stream's content is not measured."""
+    tally = Tally(events=4, text_bytes=9, usage=Usage(uncached=20, cache_read=80, output=5, cost_usd=0.25))
+    record, native = Record(), Record()
+    record.take(tally, native=False)
+    native.take(tally, native=True)
+    assert (100, 80, 0.8, 5, 0.25, 9, 4) == (
+        record.input_tokens,
+        record.cached_tokens,
+        record.cache_ratio,
+        record.output_tokens,
+        record.cost_usd,
+        record.text_bytes,
+        record.events,
+    )
+    assert (100, None) == (native.input_tokens, native.text_bytes)
+
+
+def test_a_request_without_trouble_leaves_no_flight_list():
+    """Steps of an ordinary request are dropped."""
+    record = Record(outcome="complete", first_meaning_ms=900, duration_ms=3000)
+    record.step(1, "read")
+    record.close()
+    assert [] == record.flight
 
 
 @pytest.mark.parametrize(
-    ("kind", "cause", "outcome"),
+    "record",
     [
-        ("invalid_request", "client", "client_error"),
-        ("rate_limited", "client", "client_error"),
-        ("rate_limited", "upstream", "rate_limited"),
-        ("api", "upstream", "upstream_error"),
-        ("api", "protocol", "protocol_error"),
-        ("api", "eof", "upstream_eof"),
-        ("api", "limit", "limit"),
-        ("timeout", "stall", "stalled_first_event"),
-        ("overloaded", "shutdown", "shutdown"),
-        ("api", "gateway", "upstream_error"),
+        Record(outcome="upstream_eof", duration_ms=20),
+        Record(outcome="complete", first_meaning_ms=15_001, duration_ms=20_000),
+        Record(outcome="complete", first_meaning_ms=1, duration_ms=60_001),
+        Record(outcome="client_disconnected", duration_ms=20),
     ],
+    ids=["failed", "slow to begin", "slow to end", "left"],
 )
-def test_a_fault_names_the_ending(kind, cause, outcome):
-    """Each cause has one name, and every name is one of the contract."""
-    assert outcome == outcome_of(Fault(kind=kind, message="x", cause=cause), None)
-    assert outcome in OUTCOMES
+def test_an_anomalous_request_tells_its_steps_in_order(record):
+    """Failures and slow requests keep what happened when, milestones and the end among it."""
+    record.first_event_ms = 7.5
+    record.step(1, "read")
+    record.step(9, "judged overloaded")
+    record.close()
+    kinds = [step.kind for step in record.flight]
+    assert ["read", "first_event"] == [kind for kind in kinds if kind in ("read", "first_event")]
+    assert Step(record.duration_ms, f"end {record.outcome}") in record.flight
+    assert sorted(step.at_ms for step in record.flight) == [step.at_ms for step in record.flight]
 
 
-@pytest.mark.promise("S32")
-def test_a_record_has_no_place_for_content():
-    """All fields are scalars; the ones that hold text are names, ids, times and hashes."""
-    texts = {field.name for field in msgspec.structs.fields(Record) if "str" in str(field.type)}
-    assert {
-        "ts", "request_id", "client", "dialect", "alias", "provider", "upstream_dialect", "upstream_model", "outcome",
-        "error_kind", "key", "session", "effort", "prefix_hash", "prefix_broken_at",
-    } == texts  # fmt: skip
+def test_a_refusal_without_steps_has_no_flight_list():
+    """Where nothing was tried there is nothing to tell."""
+    record = Record(outcome="client_error", duration_ms=1)
+    record.close()
+    assert [] == record.flight
+
+
+@pytest.mark.promise("S24")
+def test_a_flight_list_is_bounded():
+    """Steps beyond the limit are counted, and milestones and the end still fit."""
+    record = Record(outcome="upstream_error", duration_ms=1000)
+    for name in ("first_event", "first_meaning", "first_text", "first_tool", "first_byte"):
+        setattr(record, f"{name}_ms", 5.0)
+    for at in range(100):
+        record.step(at, "send up k1")
+    record.close()
+    assert MAX_STEPS == len(record.flight)
+    assert 100 - (MAX_STEPS - 6) == record.flight_dropped == decoded(record)["flight_dropped"]
