@@ -363,7 +363,8 @@ class Exchange:
             return self.downstream.whole(machine.output)
         finally:
             if upstream is not None:
-                await upstream.release()
+                with self.timing.waiting():
+                    await upstream.release()
 
     async def _refuse(self, fault: Fault) -> web.StreamResponse:
         """Give the client a fault: an HTTP error while that is possible, else the error form of its stream."""
