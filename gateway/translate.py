@@ -53,7 +53,7 @@ def _stream(data: bytes, upstream: Dialect, client: Dialect, options: argparse.N
         body=b"",
         stream=True,
         native=False,
-        reply=Reply(alias=options.model or "model", created=int(time.time()), seed=SEED, include_usage=True),
+        reply=Reply(options.model or "model", int(time.time()), SEED, include_usage=True, notes=notes),
         source=Source(strict=options.strict, notes=notes),
         notes=notes,
     )

@@ -59,7 +59,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     `alias` is the model name that the client sees in every event (E38); `created` is Unix seconds from the
     gateway's clock, used where the upstream gives none; `seed` makes ids where the upstream gives none
-    (24 hex digits). `request` is the client's request without its turns, None on routes that never parsed it.
+    (24 hex digits). `notes` takes what the client's protocol cannot tell of an answer (I34).
     """
 
     alias: str
@@ -71,6 +71,7 @@ class Reply(msgspec.Struct, frozen=True):
     include_usage: bool = False
     include_encrypted: bool = True
     echo: dict[str, Any] = {}
+    notes: Notes = msgspec.field(default_factory=Notes)
 
 
 class Decoder(Protocol):

@@ -41,6 +41,11 @@ class Notes:
         """Record that a field is left out though nothing refuses it (a DROP in both modes, or of a reply)."""
         self._add(Note(field, "omitted", message))
 
+    def once(self, field: str, message: str) -> None:
+        """Record the first of many equal omissions of an answer."""
+        if not any(note.field == field for note in self.kept):
+            self.omitted(field, message)
+
     def dropped(self, field: str, message: str, code: str = "unsupported_parameter") -> None:
         """Record a DROP; in strict mode raise Refused with `code` and the field's path (the "DROP / REJECT" cells)."""
         if self.strict:

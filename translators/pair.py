@@ -158,6 +158,7 @@ class Pair:
                 conversation.include_usage,
                 conversation.include_encrypted,
                 conversation.echo,
+                notes,
             ),
             source=Source(target.strict, target.origin, notes),
             notes=notes,
@@ -252,7 +253,7 @@ class TranslatedStream:
         out: list[bytes] = []
         for frame in frames:
             self._take(self._decoder.push(frame), out)
-            if self.fault is not None:
+            if self.tally.fault is not None:
                 break
         return b"".join(out)
 

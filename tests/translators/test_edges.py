@@ -763,3 +763,15 @@ def test_mcp_receipts_keep_their_native_shape(client, upstream, streamed):
     got = answered(client, upstream, whole(upstream, script), stream=False)
     assert [("docs", "find", {"q": "x"}, "found")] == receipts(client, json.loads(got.raw))
     assert "end" == got.stop
+
+
+@pytest.mark.parametrize("client", ["chat", "messages"])
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.invariant("I34")
+def test_what_a_client_cannot_be_told_is_noted(client, streamed):
+    """Citations that a client's protocol has no place for, and provider-run calls for a Chat client, are one note each."""
+    cited = (("https://a.test", "A"), ("https://b.test", "B"))
+    script = Script((Ran("mcp_1", "docs", "find", "{}", "found"), Say("T", cited), Say("U", cited)))
+    got = answered(client, "responses", whole("responses", script), stream=streamed)
+    lost = ["receipts"] * (client == "chat") + ["citations"] * (client == "messages" or streamed)
+    assert lost == [note.field for note in got.notes if note.kind == "omitted"]

@@ -21,6 +21,14 @@ def test_each_kind_of_note_keeps_its_path():
     assert 3 == notes.count
 
 
+def test_equal_omissions_are_noted_once():
+    """What an answer loses again and again is one note."""
+    notes = Notes()
+    for _ in range(3):
+        notes.once("citations", "left out")
+    assert ([Note("citations", "omitted", "left out")], 1) == (notes.kept, notes.count)
+
+
 def test_strict_mode_refuses_a_drop():
     """In strict mode a drop is a refusal that names field and code; the other kinds stay notes."""
     notes = Notes(strict=True)

@@ -6,7 +6,7 @@ import msgspec
 
 from translators.chat.decoder import ChatDecoder
 from translators.chat.details import entry_of
-from translators.chat.encoder import REASONS, logprobs_object
+from translators.chat.encoder import NO_RECEIPTS, REASONS, logprobs_object
 from translators.chat.usage import usage_object
 from translators.chat.wire import Chunk
 from translators.dialect import Reply, Source
@@ -50,6 +50,8 @@ def answer(folded: Answer, reply: Reply) -> bytes:
 
 def _message(folded: Answer, reply: Reply) -> dict[str, Any]:
     blocks = folded.blocks
+    if any(block.start.kind == "receipt" for block in blocks):
+        reply.notes.once("receipts", NO_RECEIPTS)
     message: dict[str, Any] = {
         "role": "assistant",
         "content": _joined(blocks, "text"),

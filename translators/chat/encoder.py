@@ -9,6 +9,7 @@ from typing import Any
 from translators.chat.details import entry_of
 from translators.chat.envelope import error_frame
 from translators.chat.usage import usage_object
+from translators.conversation import Receipt
 from translators.dialect import Reply
 from translators.events import (
     BlockEnd,
@@ -29,7 +30,9 @@ from translators.jsonio import encode
 from translators.sse import COMMENT, DONE
 from translators.toolbox import wrap
 
-__all__ = ["REASONS", "ChatEncoder", "encoder"]
+__all__ = ["NO_RECEIPTS", "REASONS", "ChatEncoder", "encoder"]
+
+NO_RECEIPTS = "a call that the provider ran has no form in Chat"
 
 REASONS: dict[Stop, str] = {
     "end": "stop",
@@ -147,9 +150,12 @@ class ChatEncoder:
         return b"".join((self._before, encode(event.text), tail))
 
     def _mark(self, event: Mark) -> bytes:
-        # Citations have no place in a Chat stream, receipts none in Chat at all.
         if isinstance(event.value, Carried):
             self._carried = event.value
+        elif isinstance(event.value, Receipt):
+            self._reply.notes.once("receipts", NO_RECEIPTS)
+        else:
+            self._reply.notes.once("citations", "a Chat stream has no place for them")
         return b""
 
     def _close(self, event: BlockEnd) -> bytes:

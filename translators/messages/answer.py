@@ -17,7 +17,7 @@ from translators.fold import Answer, Block
 from translators.identifiers import response_id
 from translators.jsonio import ERRORS, MAX_DEPTH, encode, is_object, nested_too_deep, unreadable
 from translators.messages.decoder import Decoder
-from translators.messages.encoder import call_id, stop_of, usage_object
+from translators.messages.encoder import NO_CITATIONS, call_id, stop_of, usage_object
 from translators.messages.receipt import receipt_blocks
 from translators.messages.wire import OutputBlock, OutputMessage
 from translators.toolbox import wrap
@@ -87,6 +87,8 @@ def _blocks(block: Block, reply: Reply) -> list[dict[str, Any]]:
     if block.start.kind == "reasoning":
         signature = seal(block.carried, reply.origin) if block.carried is not None else None
         return [{"type": "thinking", "thinking": block.text, "signature": signature or ""}]
+    if block.citations:
+        reply.notes.once("citations", NO_CITATIONS)
     return [{"type": "text", "text": block.text}]
 
 

@@ -29,8 +29,9 @@ from translators.messages.receipt import receipt_blocks
 from translators.sse import COMMENT, event_frame
 from translators.toolbox import wrap
 
-__all__ = ["Encoder", "call_id", "stop_of", "usage_object"]
+__all__ = ["NO_CITATIONS", "Encoder", "call_id", "stop_of", "usage_object"]
 
+NO_CITATIONS = "they have no form of this protocol's own"
 PING = event_frame("ping", b'{"type":"ping"}')
 
 _STOPS: dict[Stop, str] = {
@@ -123,6 +124,9 @@ class Encoder:
                 return b""
             case Mark(value=Receipt() as receipt):
                 return self._receipt(receipt)
+            case Mark():
+                self._reply.notes.once("citations", NO_CITATIONS)
+                return b""
             case Usage():
                 self._usage = event if event.known else self._usage
                 return b""

@@ -129,6 +129,8 @@ class _Writer:
 
     def _result(self, result: ToolResult, at: str) -> dict[str, Any]:
         call_id = call_id_for_openai(result.call_id)
+        if result.is_error:
+            self._notes.changed(at, "a failed tool result begins with ERROR")
         # By the kind of the call, which a client of another protocol does not repeat on the result.
         kind = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
         return {"type": kind, "call_id": call_id, "output": self._output(result, at)}
