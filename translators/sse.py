@@ -4,7 +4,7 @@ Follows the HTML standard for lines, comments and multi-line data. The fast path
 bare `\\n\\n`; carriage returns are normalised only when one is seen.
 """
 
-from typing import NamedTuple
+import msgspec
 
 from translators.fault import Refused, broken
 
@@ -31,7 +31,7 @@ END = b"\n\n"
 _BOM = b"\xef\xbb\xbf"
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One dispatched event: its data, and its name where the stream gives one."""
 
     data: bytes
@@ -122,7 +122,11 @@ class Splitter:
         region = self._regions.feed(chunk)
         if not region:
             return []
-        return [frame for block in region[:-2].split(END) if (frame := frame_of(block)) is not None]
+        blocks = region[:-2]
+        if END not in blocks:
+            frame = frame_of(blocks)
+            return [] if frame is None else [frame]
+        return [frame for block in blocks.split(END) if (frame := frame_of(block)) is not None]
 
     def finish(self) -> Frame | None:
         """Return the last frame of a stream that ends without its blank line, if there is one."""
