@@ -222,15 +222,22 @@ class Reloads:
             log.error("reload_refused", where=problem.where, key=problem.key, what=problem.what, mend=problem.mend)
 
     async def watch(self) -> None:
-        """Look for a changed file until cancelled."""
+        """Look for a changed file until cancelled; one that is still being written is left until it rests."""
+        last = self._seen
         while True:
             await asyncio.sleep(POLL_S)
-            if self._stamp() != self._seen:
+            stamp = self._stamp()
+            if stamp not in (self._seen, None) and stamp == last:
                 self.now(changed=True)
+            last = stamp
 
     def _kept(self, config: Config) -> Config | list[Problem]:
         """Return a configuration with the address that we listen on, which only a restart changes (S06)."""
-        running = self._gateway.runtime.config.server
+        before = self._gateway.runtime.config
+        if before.models and not config.models:  # a file that was cut while it was written may be valid
+            what, mend = "has no [models] any more", "write the whole file, or stop the gateway"
+            return [Problem(str(self._path), 0, "models", what, mend)]
+        running = before.server
         here = msgspec.structs.replace(config.server, host=running.host, port=running.port, workers=running.workers)
         kept = msgspec.structs.replace(config, server=here)
         problem = unsafe_bind(config) or unsafe_bind(kept)
