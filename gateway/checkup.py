@@ -4,6 +4,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Literal
@@ -84,7 +85,8 @@ def packages() -> Iterator[Finding]:
         if strangers:
             mend = "install Dragoman into an environment of its own: pipx install dragoman-gateway"
             yield Finding("problem", f"package {name}", f"also comes from {', '.join(strangers)}", mend)
-    places = {str(Path(__import__(name).__file__ or "").parents[1]) for name in PACKAGES}
+    files = (getattr(import_module(name), "__file__", None) for name in PACKAGES)
+    places = {str(Path(file).parents[1]) if file else "no folder of its own" for file in files}
     if len(places) == 1:
         yield Finding("ok", "packages", f"{', '.join(PACKAGES)} lie in {places.pop()}")
     else:
