@@ -54,7 +54,7 @@ async def _start(port: int, level: str) -> tuple[Listening, Telemetry]:
 
 async def _serve(port: int) -> int:
     listening, telemetry = await _start(port, "info")
-    print(RECIPES.replace("URL", listening.url), flush=True)
+    print(RECIPES.replace("GATEWAY", listening.url), flush=True)
     print(f"dragoman: listening on {listening.url}", file=sys.stderr, flush=True)
     try:
         await asyncio.Event().wait()
@@ -157,23 +157,23 @@ RECIPES = """\
 Dragoman demo: a scripted upstream behind the real gateway. No key, no network. Ctrl-C stops it.
 
 curl, each protocol:
-  curl -N URL/v1/messages -H 'content-type: application/json' \\
+  curl -N GATEWAY/v1/messages -H 'content-type: application/json' \\
     -d '{"model":"demo","max_tokens":2048,"stream":true,"messages":[{"role":"user","content":"hi"}]}'
-  curl -N URL/v1/responses -H 'content-type: application/json' \\
+  curl -N GATEWAY/v1/responses -H 'content-type: application/json' \\
     -d '{"model":"demo","stream":true,"input":"hi"}'
-  curl -N URL/v1/chat/completions -H 'content-type: application/json' \\
+  curl -N GATEWAY/v1/chat/completions -H 'content-type: application/json' \\
     -d '{"model":"demo","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
 Claude Code:
-  ANTHROPIC_BASE_URL=URL ANTHROPIC_AUTH_TOKEN=demo ANTHROPIC_MODEL=demo claude -p 'say hello'
+  ANTHROPIC_BASE_URL=GATEWAY ANTHROPIC_AUTH_TOKEN=demo ANTHROPIC_MODEL=demo claude -p 'say hello'
 
 Codex:
   DEMO_KEY=demo codex exec --skip-git-repo-check -c model=demo -c model_provider=dragoman \\
-    -c 'model_providers.dragoman={name="d",base_url="URL/v1",env_key="DEMO_KEY",wire_api="responses"}' \\
+    -c 'model_providers.dragoman={name="d",base_url="GATEWAY/v1",env_key="DEMO_KEY",wire_api="responses"}' \\
     'say hello'
 
 Grok Build:
-  XAI_API_KEY=demo GROK_MODELS_BASE_URL=URL/v1 grok -p 'say hello' -m demo
+  XAI_API_KEY=demo GROK_MODELS_BASE_URL=GATEWAY/v1 grok -p 'say hello' -m demo
 
 Other models to try: demo-tool calls the first tool, demo-429 demo-500 demo-cut demo-silent show bad days.
 """

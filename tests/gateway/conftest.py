@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import inspect
-import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,9 @@ PATIENCE_S = 3.0
 def open_files() -> dict[str, str]:
     """The open descriptors of this process and what they lead to."""
     found = {}
-    for number in os.listdir("/proc/self/fd"):
+    for file in Path("/proc/self/fd").iterdir():
         try:
-            found[number] = os.readlink(f"/proc/self/fd/{number}")
+            found[file.name] = str(file.readlink())
         except OSError:  # the descriptor of the listing itself
             continue
     return found

@@ -66,7 +66,9 @@ async def test_any_other_request_id_is_ours(given):
     assert 2 == len(set(ids))
 
 
-@pytest.mark.parametrize("path", ["/", "/livez", "/readyz", "/v1/models", "/v1/models/m1", "/v1/models/unknown", "/unknown"])
+@pytest.mark.parametrize(
+    "path", ["/", "/livez", "/readyz", "/v1/models", "/v1/models/m1", "/v1/models/unknown", "/unknown"]
+)
 async def test_every_response_names_its_request(path):
     """Also those that need no key and those that are not there."""
     async with running(nowhere()) as live:
@@ -97,7 +99,9 @@ async def test_notes_are_counted_for_the_client(more, notes, stream):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize(("path", "text"), [("/livez", b"ok\n"), ("/readyz", b"ready\n"), ("/", b"Dragoman is running")])
+@pytest.mark.parametrize(
+    ("path", "text"), [("/livez", b"ok\n"), ("/readyz", b"ready\n"), ("/", b"Dragoman is running")]
+)
 async def test_health_needs_no_key(method, path, text):
     """Probes get a short line, or with HEAD its headers alone."""
     async with running(nowhere()) as live:
@@ -129,11 +133,17 @@ async def test_not_ready_without_providers():
 
 async def test_models_in_all_shapes():
     """OpenAI's, Anthropic's and Codex's, as a list and one by one, with a slash in a name too."""
-    models = {"m1": Model(routes=(Route("up"),)), "z-ai/glm-5": Model(routes=(Route("up"),)), "p*": Model(routes=(Route("up"),))}
+    models = {
+        "m1": Model(routes=(Route("up"),)),
+        "z-ai/glm-5": Model(routes=(Route("up"),)),
+        "p*": Model(routes=(Route("up"),)),
+    }
     async with running(config(provider("http://127.0.0.1:1"), models=models)) as live:
         for path in ("/v1/models", "/models"):
             openai = await live.ask("GET", path, headers=AUTH)
-            anthropic = await live.ask("GET", path, headers={"x-api-key": CLIENT_KEY, "anthropic-version": "2023-06-01"})
+            anthropic = await live.ask(
+                "GET", path, headers={"x-api-key": CLIENT_KEY, "anthropic-version": "2023-06-01"}
+            )
             codex = await live.ask("GET", f"{path}?client_version=0.99", headers=AUTH)
             one = await live.ask("GET", f"{path}/z-ai/glm-5", headers=AUTH)
             encoded = await live.ask("GET", f"{path}/z-ai%2Fglm-5", headers=AUTH)
@@ -144,7 +154,9 @@ async def test_models_in_all_shapes():
 
 
 @pytest.mark.parametrize("name", ["unknown", "p*", "p1"])
-@pytest.mark.parametrize(("headers", "kind"), [({}, "invalid_request_error"), ({"anthropic-version": "1"}, "not_found_error")])
+@pytest.mark.parametrize(
+    ("headers", "kind"), [({}, "invalid_request_error"), ({"anthropic-version": "1"}, "not_found_error")]
+)
 async def test_a_model_that_is_not_listed_is_a_404(name, headers, kind):
     """In the shape that was asked for; a prefix alias is no model."""
     models = {"p*": Model(routes=(Route("up"),))}
@@ -246,7 +258,9 @@ async def test_a_get_of_responses_is_told_to_post():
 
 @pytest.mark.promise("S13")
 @pytest.mark.parametrize("path", [*PATHS.values(), "/v1/messages/count_tokens"])
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "x" * 500])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "x" * 500]
+)
 async def test_only_json_is_read(path, kind):
     """A web page can send these types without asking, so none of them is accepted."""
     async with running(nowhere()) as live:
@@ -262,7 +276,9 @@ async def test_json_has_many_names(kind):
         assert 200 == (await live.send("chat", headers={"content-type": kind})).status
 
 
-@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)])
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)]
+)
 async def test_compressed_requests_are_served(encoding, pack):
     """The upstream gets the plain body."""
     async with Upstream([STREAMED]) as upstream, running(config(provider(upstream.url))) as live:
@@ -418,7 +434,10 @@ async def test_a_stream_that_is_too_long_gets_its_error_form(client):
         await upstream.requests[0].hung_up()
         [record] = await live.records()
     assert reply.broken is None
-    assert (1, 0) == (reply.body.count(FAILS[client] + (b'",' if client == "responses" else b"")), reply.body.count(ENDS[client]))
+    assert (1, 0) == (
+        reply.body.count(FAILS[client] + (b'",' if client == "responses" else b"")),
+        reply.body.count(ENDS[client]),
+    )
     assert "shutdown" == record["outcome"]
 
 

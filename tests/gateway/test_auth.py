@@ -65,7 +65,13 @@ def test_missing_and_wrong_keys_are_told_the_same():
     """Nothing tells a wrong key from none, an empty one, or the digest in place of the key."""
     faults = [
         authenticate(headers, CLIENTS)
-        for headers in ({}, {"x-api-key": "wrong"}, {"x-api-key": ""}, {"x-api-key": digest("key-a")}, {"x-api-key": "k\udc80"})
+        for headers in (
+            {},
+            {"x-api-key": "wrong"},
+            {"x-api-key": ""},
+            {"x-api-key": digest("key-a")},
+            {"x-api-key": "k\udc80"},
+        )
     ]
     assert [faults[0]] * 5 == faults
     assert 401 == faults[0].status

@@ -39,7 +39,10 @@ def chunks(data, size=4096):
 @pytest.mark.promise("S20")
 async def test_the_limit_is_exact(client):
     """A body of the limit is served and one of a byte more is a 413, with a length as without."""
-    async with Upstream(lambda _: STREAMED) as upstream, running(config(provider(upstream.url), max_request_bytes=LIMIT)) as live:
+    async with (
+        Upstream(lambda _: STREAMED) as upstream,
+        running(config(provider(upstream.url), max_request_bytes=LIMIT)) as live,
+    ):
         for size, status in ((LIMIT, 200), (LIMIT + 1, 413)):
             data = padded(client, size)
             with_length = await talk(live.url, whole(f"POST {PATHS[client]}", data, KEY, JSON))
@@ -92,7 +95,9 @@ async def test_a_client_that_sends_before_it_reads_gets_its_answer():
 
 
 DEEP = 100_000
-WITH_NUMBER = b'{"model":"m1","max_tokens":%b,"max_output_tokens":%b,"input":"hi","messages":[{"role":"user","content":"hi"}]}'
+WITH_NUMBER = (
+    b'{"model":"m1","max_tokens":%b,"max_output_tokens":%b,"input":"hi","messages":[{"role":"user","content":"hi"}]}'
+)
 HUGE = b"1" + b"0" * 5000
 DOCUMENTS = {
     "arrays": b"[" * DEEP + b"]" * DEEP,
@@ -169,7 +174,10 @@ async def test_of_two_equal_members_one_counts_everywhere(client):
     """What decides the route is what the upstream is asked for: nobody smuggles a second model past a check."""
     data = b'{"model":"forbidden","model":"m1","stream":false,"stream":true,"max_tokens":9,' + ASK[client] + b"}"
     for up in PATHS:
-        async with Upstream([sse(STREAM[up](Turn([Say("x")])))]) as upstream, running(config(provider(upstream.url, up))) as live:
+        async with (
+            Upstream([sse(STREAM[up](Turn([Say("x")])))]) as upstream,
+            running(config(provider(upstream.url, up))) as live,
+        ):
             answer = await talk(live.url, whole(f"POST {PATHS[client]}", data, KEY, JSON))
             assert 200 == answer.status
             assert 1 == upstream.requests[0].body.count(b'"model"')

@@ -58,7 +58,9 @@ def test_the_entry_point_exits(monkeypatch, capsys):
     assert 0 == ended.value.code
 
 
-@pytest.mark.parametrize("argv", [[], ["unknown"], ["serve", "--port", "x"], ["translate", "--from", "x", "--to", "chat"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["unknown"], ["serve", "--port", "x"], ["translate", "--from", "x", "--to", "chat"]]
+)
 def test_a_wrong_line_is_a_usage_error(argv, capsys):
     """argparse says what is wrong on stderr and exits with 2."""
     with pytest.raises(SystemExit) as ended:
@@ -73,7 +75,9 @@ def test_help_names_every_command(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert "dragoman demo" in out
-    assert [] == [name for name in ("serve", "demo", "check", "models", "providers", "translate", "version") if name not in out]
+    assert [] == [
+        name for name in ("serve", "demo", "check", "models", "providers", "translate", "version") if name not in out
+    ]
 
 
 def test_the_config_file_is_found_by_option_and_environment(monkeypatch):

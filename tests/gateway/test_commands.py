@@ -116,7 +116,11 @@ def test_check_asks_the_plugins(configured, capsys):
 @pytest.mark.promise("S06")
 def test_check_sees_an_unsafe_address(configured, capsys):
     """What `serve` would refuse is a problem here too."""
-    configured(GOOD.replace("port = 0", 'host = "0.0.0.0"').replace("[[clients]]\nname = \"alice\"\nkey_sha256", "[admin]\nkey_sha256"))
+    configured(
+        GOOD.replace("port = 0", 'host = "0.0.0.0"').replace(
+            '[[clients]]\nname = "alice"\nkey_sha256', "[admin]\nkey_sha256"
+        )
+    )
     assert 78 == main(["check"])
     assert "server.host" in capsys.readouterr().err
 

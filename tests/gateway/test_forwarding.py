@@ -55,7 +55,10 @@ async def test_headers_up_are_built_and_not_copied(client, up):
     async with Upstream([sse(STREAM[up](TURN))]) as upstream, running(config(provider(upstream.url, up))) as live:
         body = json.dumps(request(client)).encode()
         length = ("content-length", str(len(body)))
-        sent = head(f"POST {PATHS[client]}", LOCAL, CONNECTION, length, KEY, JSON, ("x-api-key", CLIENT_KEY), *FOREIGN) + body
+        sent = (
+            head(f"POST {PATHS[client]}", LOCAL, CONNECTION, length, KEY, JSON, ("x-api-key", CLIENT_KEY), *FOREIGN)
+            + body
+        )
         answer = await talk(live.url, sent)
         [received] = upstream.requests
     assert 200 == answer.status
@@ -65,7 +68,9 @@ async def test_headers_up_are_built_and_not_copied(client, up):
     assert fixed | ({"anthropic-version"} if up == "messages" else set()) == set(names)
     assert len(names) == len(set(names))
     values = " ".join(value for _, value in received.headers)
-    assert not [word for word in ("canary", "spoof", "evil", CLIENT_KEY, "tenant=a", "10.0.0.1", "br") if word in values.split()]
+    assert not [
+        word for word in ("canary", "spoof", "evil", CLIENT_KEY, "tenant=a", "10.0.0.1", "br") if word in values.split()
+    ]
     assert "upstream-key-0001" in received.header(credential)
     assert upstream.url.removeprefix("http://") == received.header("host")
     assert str(len(received.body)) == received.header("content-length")
@@ -78,7 +83,10 @@ async def test_headers_up_are_built_and_not_copied(client, up):
 @pytest.mark.parametrize(("named", "passes"), [(False, True), (True, False)])
 async def test_the_allow_list_passes_to_the_same_dialect(dialect, name, named, passes):
     """A few headers of a protocol reach an upstream of that protocol, unless Connection names them."""
-    async with Upstream([sse(STREAM[dialect](TURN))]) as upstream, running(config(provider(upstream.url, dialect))) as live:
+    async with (
+        Upstream([sse(STREAM[dialect](TURN))]) as upstream,
+        running(config(provider(upstream.url, dialect))) as live,
+    ):
         body = json.dumps(request(dialect)).encode()
         connection = ("connection", f"close, {name}" if named else "close")
         length = ("content-length", str(len(body)))
@@ -136,7 +144,10 @@ async def test_headers_down_are_an_allow_list(client, up, kind):
 async def test_one_tenants_cookie_never_goes_out_with_another():
     """The upstream sets one, and the next request does not have it."""
     first = sse(STREAM["chat"](TURN), headers=[("set-cookie", "tenant=a; Path=/")])
-    async with Upstream([first, sse(STREAM["chat"](TURN))]) as upstream, running(config(provider(upstream.url))) as live:
+    async with (
+        Upstream([first, sse(STREAM["chat"](TURN))]) as upstream,
+        running(config(provider(upstream.url))) as live,
+    ):
         for _ in range(2):
             await live.send("chat")
         assert [None, None] == [one.header("cookie") for one in upstream.requests]
@@ -148,11 +159,18 @@ async def test_a_client_cannot_choose_where_it_goes(client):
     """What other gateways obey is here a header of no meaning, and a field for the configured upstream at most."""
     async with Upstream([sse(STREAM["chat"](TURN))] * 2) as upstream, Upstream() as other:
         async with running(config(provider(upstream.url))) as live:
-            headers = {
-                name: other.url
-                for name in ("x-base-url", "x-portkey-custom-host", "x-target-url", "x-upstream", "x-forwarded-host", "helicone-target-url")
-            }
-            fields = {name: other.url for name in ("api_base", "base_url", "custom_host", "endpoint", "url", "target")}
+            headers = dict.fromkeys(
+                (
+                    "x-base-url",
+                    "x-portkey-custom-host",
+                    "x-target-url",
+                    "x-upstream",
+                    "x-forwarded-host",
+                    "helicone-target-url",
+                ),
+                other.url,
+            )
+            fields = dict.fromkeys(("api_base", "base_url", "custom_host", "endpoint", "url", "target"), other.url)
             by_header = await live.send(client, headers=headers)
             by_field = await live.send(client, **fields)
     assert 200 == by_header.status
@@ -181,7 +199,9 @@ async def test_addresses_of_images_are_data(client):
         parts = {
             "chat": {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": image}}]}]},
             "responses": {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": image}]}]},
-            "messages": {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": image}}]}]},
+            "messages": {
+                "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": image}}]}]
+            },
         }[client]
         async with running(config(provider(upstream.url, "responses"))) as live:
             reply = await live.send(client, **parts)

@@ -15,7 +15,10 @@ KEYS = (Key("k", Secret("x" * 10)),)
 
 
 def lacks(**table):
-    return [(problem.key, problem.what, problem.mend) for problem in requirements(Config(providers={"p": Provider("p", **table)}))]
+    return [
+        (problem.key, problem.what, problem.mend)
+        for problem in requirements(Config(providers={"p": Provider("p", **table)}))
+    ]
 
 
 def test_every_built_in_plugin_is_known():

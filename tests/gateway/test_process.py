@@ -40,7 +40,9 @@ def config(folder, url, *, drain_s=20, more=""):
 async def ask(session, url, dialect, *, model="m1", stream=True):
     """Status and whole body; a broken connection is a failure of the test."""
     headers = {"authorization": f"Bearer {CLIENT_KEY}"}
-    async with session.post(url + PATHS[dialect], json=request(dialect, model=model, stream=stream), headers=headers) as response:
+    async with session.post(
+        url + PATHS[dialect], json=request(dialect, model=model, stream=stream), headers=headers
+    ) as response:
         return response.status, await response.read()
 
 
@@ -200,7 +202,9 @@ async def test_a_taken_port_is_a_sentence_and_a_1(tmp_path):
     """The address and the reason, in one line."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        code, out, err = await run("serve", "--config", str(config(tmp_path, "http://127.0.0.1:1")), "--port", port, env=ENV)
+        code, out, err = await run(
+            "serve", "--config", str(config(tmp_path, "http://127.0.0.1:1")), "--port", port, env=ENV
+        )
     assert (1, "", f"dragoman: cannot listen on 127.0.0.1:{port}: Address already in use\n") == (code, out, err)
 
 
@@ -211,7 +215,9 @@ async def test_memory_and_command_line_hold_no_secret(tmp_path):
     """No core files, files of ours for us alone, and no secret among the arguments."""
     async with serving("serve", "--config", str(config(tmp_path, "http://127.0.0.1:1")), env=ENV) as running:
         of = Path(f"/proc/{running.process.pid}")
-        limits = next(line for line in (of / "limits").read_text().splitlines() if line.startswith("Max core file size"))
+        limits = next(
+            line for line in (of / "limits").read_text().splitlines() if line.startswith("Max core file size")
+        )
         status = (of / "status").read_text()
         arguments = (of / "cmdline").read_text()
     assert ["0", "0"] == limits.split()[4:6]
@@ -231,7 +237,7 @@ async def test_both_parsers_refuse_the_same(tmp_path, pure):
         alive = await talk(running.url, b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         running.process.terminate()
         await asyncio.wait_for(running.process.wait(), 10)
-    assert {name: (400, b"bad request\n") for name in MALFORMED} == {
+    assert dict.fromkeys(MALFORMED, (400, b"bad request\n")) == {
         name: (answer.status, answer.body) for name, answer in answers.items()
     }
     assert 200 == alive.status
@@ -254,7 +260,9 @@ async def test_the_demo_shows_each_protocol_and_ends():
 async def test_the_demo_serves_until_it_is_stopped():
     """It prints what to paste, answers, and Ctrl-C is 130."""
     async with serving("demo", "--port", "0") as running, aiohttp.ClientSession() as session:
-        async with session.post(running.url + PATHS["chat"], json=request("chat", model="any", stream=False)) as response:
+        async with session.post(
+            running.url + PATHS["chat"], json=request("chat", model="any", stream=False)
+        ) as response:
             assert "Hello from Dragoman" in (await response.json())["choices"][0]["message"]["content"]
         running.process.send_signal(signal.SIGINT)
         assert running.process.stdout is not None

@@ -33,7 +33,7 @@ def seen(live, *replies):
 
 def echo(received):
     """An upstream that tells all it was sent, as helpful servers do."""
-    return {name: value for name, value in received.headers} | {"body": received.body.decode("utf-8", "replace")}
+    return dict(received.headers) | {"body": received.body.decode("utf-8", "replace")}
 
 
 @every_client
@@ -62,7 +62,9 @@ async def test_an_error_inside_a_stream_tells_no_secret(client):
     frames = STREAM["chat"](Turn([Say("It is warm.")]))[:4]
 
     def script(received):
-        error = {"error": {"message": f"key {received.header('authorization')} of http://10.1.2.3/", "type": "server_error"}}
+        error = {
+            "error": {"message": f"key {received.header('authorization')} of http://10.1.2.3/", "type": "server_error"}
+        }
         return sse([*frames, b"data: " + json.dumps(error).encode() + b"\n\n"])
 
     async with Upstream(script) as upstream, running(config(provider(upstream.url))) as live:
@@ -190,7 +192,15 @@ async def test_names_from_outside_are_cut_and_escaped():
 
 EVIL = st.one_of(
     st.text(max_size=60),
-    st.sampled_from(["\n\ndata: {}\n\n", "\r\n\r\nevent: error\r\ndata: x\r\n\r\n", "data: [DONE]\n\n", "\x00\x1b]0;x\x07", "\u2028\u2029\x85"]),
+    st.sampled_from(
+        [
+            "\n\ndata: {}\n\n",
+            "\r\n\r\nevent: error\r\ndata: x\r\n\r\n",
+            "data: [DONE]\n\n",
+            "\x00\x1b]0;x\x07",
+            "\u2028\u2029\x85",
+        ]
+    ),
 )
 
 

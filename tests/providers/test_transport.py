@@ -216,8 +216,9 @@ async def test_a_slow_connect_is_a_504():
             one.connect_ex(listener.getsockname())
             waiting.append(one)
         async with new_session(connect_s=0.2, trust_env=False) as session:
+            port = listener.getsockname()[1]
             with pytest.raises(Unreachable) as caught:
-                await send(session, URL("http://127.0.0.1:%d/" % listener.getsockname()[1]), {}, b"")
+                await send(session, URL(f"http://127.0.0.1:{port}/"), {}, b"")
         assert (504, "stall") == (caught.value.fault.status, caught.value.fault.cause)
     finally:
         for one in (*waiting, listener):
