@@ -7,7 +7,8 @@ even after a match, so that neither the answer nor its timing tells how close a 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -85,7 +86,8 @@ def is_admin(headers: Mapping[str, str], admin_sha256: str | None, *, loopback_p
     return isinstance(key, str) and hmac.compare_digest(_digest(key), admin_sha256)
 
 
-def allowed_host(host: str, *, bound: Iterable[str], allowed: Iterable[str]) -> bool:
+@lru_cache(maxsize=256)
+def allowed_host(host: str, *, bound: tuple[str, ...], allowed: tuple[str, ...]) -> bool:
     """Tell whether a Host header is a loopback name, an address that we listen on, or configured."""
     match = _HOST.match(host)
     if match is None:
@@ -95,7 +97,7 @@ def allowed_host(host: str, *, bound: Iterable[str], allowed: Iterable[str]) -> 
     return is_loopback(name) or bare in {known.lower().strip("[]") for known in (*bound, *allowed)}
 
 
-def allowed_origin(origin: str, *, bound: Iterable[str], allowed: Iterable[str]) -> bool:
+def allowed_origin(origin: str, *, bound: tuple[str, ...], allowed: tuple[str, ...]) -> bool:
     """Tell whether a browser's Origin may drive this gateway; `null` and foreign pages may not."""
     try:
         parts = urlsplit(origin)

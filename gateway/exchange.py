@@ -261,7 +261,7 @@ class Exchange:
             for waits in range(upstreams.retries):
                 if pump.begun or not _passing(outcome, verdict):
                     break
-                with self.timing.waiting():
+                with self.timing:
                     await asyncio.sleep(RETRY_S * 2**waits)
                 outcome, verdict = await self._send(pump, upstreams, pair, prepared, prepared.body, model, lease)
             body = prepared.body
@@ -295,7 +295,7 @@ class Exchange:
         wait = upstreams.timeouts.first_event_s * (1 if prepared.stream else WHOLE_WAITS)
         watch = Watch(upstreams.timeouts, monotonic())
         try:
-            with self.timing.waiting():
+            with self.timing:
                 async with asyncio.timeout(wait or None):
                     upstream = self._upstream = await provider.open(call, lease.key)
         except Unreachable as unreachable:
@@ -316,7 +316,7 @@ class Exchange:
     async def _judged(
         self, upstreams: Upstreams, upstream: Upstream, call: Call, lease: Lease
     ) -> tuple[Fault, Verdict]:
-        with self.timing.waiting():
+        with self.timing:
             try:
                 async with asyncio.timeout(upstreams.timeouts.idle_s or None):
                     body = await upstream.read(ERROR_BODY_BYTES)
@@ -363,7 +363,7 @@ class Exchange:
             return self.downstream.whole(machine.output)
         finally:
             if upstream is not None:
-                with self.timing.waiting():
+                with self.timing:
                     await upstream.release()
 
     async def _refuse(self, fault: Fault) -> web.StreamResponse:

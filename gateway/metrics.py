@@ -5,7 +5,7 @@ Counters are kept here; gauges are read from the gateway when it is asked.
 """
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -37,6 +37,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
         self.registry = CollectorRegistry()
+        self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
         own = self.registry
         by = ("dialect", "alias", "provider")
         self._requests = Counter("dragoman_requests", "Ended requests.", (*by, "outcome"), registry=own)
@@ -76,21 +77,33 @@ class Metrics:
 
     def count(self, record: Record, pattern: str) -> None:
         """Count an ended request; `pattern` is the configured alias that it met, "" for none."""
-        dialect, provider = record.dialect or "", record.provider or ""
-        self._requests.labels(dialect, pattern, provider, record.outcome or "").inc()
+        dialect, provider, outcome = record.dialect or "", record.provider or "", record.outcome or ""
+        child = self._child
+        child(self._requests, dialect, pattern, provider, outcome).inc()
         if record.stream:
-            self._ends.labels(dialect, record.outcome or "").inc()
+            child(self._ends, dialect, outcome).inc()
         if record.overhead_ms is not None:
-            self._overhead.labels(dialect).observe(record.overhead_ms / 1000)
+            child(self._overhead, dialect).observe(record.overhead_ms / 1000)
         if record.first_meaning_ms is not None:
-            self._first.labels(dialect, pattern, provider).observe(record.first_meaning_ms / 1000)
+            child(self._first, dialect, pattern, provider).observe(record.first_meaning_ms / 1000)
         if record.attempts and record.duration_ms is not None:
-            self._whole.labels(dialect, pattern, provider).observe(record.duration_ms / 1000)
+            child(self._whole, dialect, pattern, provider).observe(record.duration_ms / 1000)
         for kind, name in _TOKENS:
             if number := getattr(record, name):
-                self._tokens.labels(pattern, provider, kind).inc(number)
+                child(self._tokens, pattern, provider, kind).inc(number)
         if record.cost_usd:
             self._cost.labels(pattern, provider).inc(max(0.0, record.cost_usd))
+
+    def _child(self, family: Any, *labels: str) -> Any:
+        """Return a family's series; `labels()` checks and locks each time, which costs more than the counting.
+
+        Labels are names from the config, so the table is as bounded as the series are.
+        """
+        key = (id(family), labels)
+        found = self._children.get(key)
+        if found is None:
+            found = self._children[key] = family.labels(*labels)
+        return found
 
     def render(self, status: "Status") -> tuple[bytes, str]:
         """Return the text and its content type; gauges show the given state."""

@@ -20,8 +20,6 @@ def names() -> tuple[str, ...]:
 
 def options_type(plugin: str) -> type[msgspec.Struct] | None:
     """Return the Struct of a plugin's own config keys, None when it has none or cannot be imported."""
-    if plugin not in entries():
-        return None
     try:
         return load(plugin).options
     except Exception:  # noqa: BLE001  `requirements` then says that it does not load

@@ -80,7 +80,7 @@ class Pump:
 
     async def _first(self, chunks: AsyncIterator[bytes], watch: Watch) -> bytes:
         """Return the first bytes of the body that are not white space, b"" at its end."""
-        with self._timing.waiting():
+        with self._timing:
             async for chunk in chunks:
                 watch.alive(monotonic())
                 if chunk.strip():
@@ -93,13 +93,11 @@ class Pump:
         await self._feed(machine, machine.feed(first), watch)
         timing = self._timing
         while not machine.done:
-            asked = monotonic()
             try:
-                chunk = await anext(chunks)
+                with timing:
+                    chunk = await anext(chunks)
             except StopAsyncIteration:
                 break
-            finally:
-                timing.waited_s += monotonic() - asked
             await self._feed(machine, machine.feed(chunk), watch)
         if self.interrupt is not None or self._pulse.stalled is not None:
             return await self._broken(ConnectionError())
@@ -133,7 +131,7 @@ class Pump:
     ) -> Fault | None:
         """Take a reply that is one JSON body, whether the client asked for a stream or not (E27)."""
         parts, size = [first], len(first)
-        with self._timing.waiting():
+        with self._timing:
             async for chunk in chunks:
                 watch.meaning(monotonic())
                 size += len(chunk)

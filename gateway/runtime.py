@@ -65,6 +65,7 @@ class Runtime:
         self.prefixes: Prefixes = previous.prefixes if previous else Prefixes()
         self.tokens: Tokens = previous.tokens if previous else Tokens()
         self.upstreams = {name: self._upstreams(table, previous) for name, table in config.providers.items()}
+        self._resolved: dict[str, Resolved] = {}
         self._targets: dict[tuple[str, str, str], Target] = {}
         self.running = 0
         self.retired = asyncio.Event()
@@ -93,7 +94,14 @@ class Runtime:
 
     def resolve(self, name: str) -> Resolved | None:
         """Return the routes of a model name that a client sent."""
-        return resolve(self.config.models, name)
+        found = self._resolved.get(name)
+        if found is None:
+            found = resolve(self.config.models, name)
+            if found is not None:
+                if len(self._resolved) >= TARGETS_KEPT:
+                    self._resolved.clear()
+                self._resolved[name] = found
+        return found
 
     def target(self, resolved: Resolved, provider: Provider, model: str) -> Target:
         """Return what a request for this route is written for."""

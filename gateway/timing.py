@@ -1,7 +1,5 @@
 """The clock of one exchange: when things happened since it began, and how long it waited for its upstream."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 
 from gateway.record import Record
@@ -22,6 +20,7 @@ class Timing:
         self.began = monotonic()
         self.waited_s = 0.0
         self._record = record
+        self._asked = 0.0
 
     def step(self, kind: str) -> float:
         """Note a moment for the record's flight list; returns its milliseconds."""
@@ -29,14 +28,12 @@ class Timing:
         self._record.step(at, kind)
         return at
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Count the block as time spent waiting for the upstream."""
-        asked = monotonic()
-        try:
-            yield
-        finally:
-            self.waited_s += monotonic() - asked
+    def __enter__(self) -> None:
+        """Count the block as time spent waiting for the upstream; blocks do not nest."""
+        self._asked = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.waited_s += monotonic() - self._asked
 
     def first_event(self, now: float) -> None:
         """Note the first event."""
