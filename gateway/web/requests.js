@@ -51,10 +51,9 @@ export class Requests {
   take() {
     const fresh = this.fresh;
     this.fresh = [];
-    for (const record of fresh) {
-      this.records.unshift(record);
-      if (this.passes(record)) this.body.prepend(row(record));
-    }
+    fresh.reverse();
+    this.records.unshift(...fresh);
+    this.body.prepend(...fresh.filter((record) => this.passes(record)).map(row));
     for (const record of this.records.splice(KEPT)) record.row?.remove();
     while (this.body.children.length > KEPT + 1) this.body.lastElementChild.remove();
   }
