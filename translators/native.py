@@ -20,6 +20,8 @@ from translators.tally import Tally
 __all__ = ["NativeStream", "NativeWhole"]
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
+HELD_BYTES = 256 * 1024
+"""Of frames before the first content (spec/translation.md 8)."""
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _text = msgspec.json.Decoder(str).decode
@@ -59,6 +61,7 @@ class NativeStream:
         self._watcher = dialect.watch(reply)
         self._regions = Regions(limit)
         self._left = MAX_STREAM_BYTES
+        self._held = b""
         self._terminal = False
         self._swaps: dict[bytes, bytes] = {}
         """The model's name as the upstream spells it, to what the client gets instead."""
@@ -82,13 +85,13 @@ class NativeStream:
             region = self._regions.feed(chunk)
         except Refused as refused:
             return self.fail(refused.fault)
-        return self._region(region) if region else b""
+        return self._released(self._region(region)) if region else b""
 
     def finish(self) -> bytes:
         """Return the end of the stream: nothing after a terminal, the error form when none was seen."""
         if self.done:
             return b""
-        out = self._last(self._regions.finish())
+        out = self._released(self._last(self._regions.finish()))
         if self.fault is not None:
             return out
         if self._terminal:
@@ -111,6 +114,21 @@ class NativeStream:
     def keepalive(self) -> bytes:
         """Return a comment, which no client takes for an event; frames are sent whole, so it may stand anywhere."""
         return b"" if self.done else COMMENT
+
+    def _released(self, out: bytes) -> bytes:
+        """Hold the handshake until something means something, so that an error behind it can still be an HTTP
+        error or go to another key (S35, F4); a handshake that never ends is let go at HELD_BYTES."""
+        if not self._held and self.begun:
+            return out
+        self._held += out
+        if not self.begun:
+            if self.fault is not None:
+                return b""
+            self.begun = bool(self.tally.meanings) or self._terminal or len(self._held) > HELD_BYTES
+        if not self.begun:
+            return b""
+        out, self._held = self._held, b""
+        return out
 
     def _region(self, region: bytes) -> bytes:
         """Forward whole frames: as they are when nothing in them is of interest."""
@@ -149,6 +167,8 @@ class NativeStream:
             return self._failed(seen)
         if seen.terminal:
             self._terminal = True
+        if not self.begun and self._watcher.meaningful.search(block):
+            self.begun = True  # an error later in this very region comes behind content
         return self._renamed(block + END if seen.replace is None else seen.replace)
 
     def _failed(self, seen: Seen) -> bytes:
@@ -170,8 +190,6 @@ class NativeStream:
             self._opening = False
 
     def _renamed(self, region: bytes) -> bytes:
-        if region:
-            self.begun = True
         for old, new in self._swaps.items():
             region = region.replace(old, new)
         return region

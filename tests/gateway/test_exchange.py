@@ -142,6 +142,26 @@ async def test_a_rate_limit_moves_the_request_to_the_next_key(client):
     assert (2, "k2", "complete") == (record["attempts"], record["key"], record["outcome"])
 
 
+RATE_LIMIT = {
+    "chat": b'data: {"error":{"message":"Rate limit reached","type":"rate_limit_error","code":429}}\n\n',
+    "responses": b'data: {"type":"error","code":"rate_limit_exceeded","message":"Rate limit reached"}\n\n',
+    "messages": b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error","message":"x"}}\n\n',
+}
+
+
+@every_pair
+@pytest.mark.promise("S35", "S36")
+async def test_a_rate_limit_behind_the_handshake_moves_the_request_too(client, up):
+    """Some upstreams say it inside a 200, after their first empty event: nothing was sent yet, so the next key serves."""
+    frames = STREAMS[up](TURN)
+    script = [sse([frames[0], RATE_LIMIT[up]]), sse(frames)]
+    async with Upstream(script) as upstream, running(config(provider(upstream.url, up, keys=2))) as live:
+        reply = await live.send(client, tools=TOOLS[client])
+        [record] = await live.records()
+    assert "success" == ended(client, up, reply.body)
+    assert (2, "k2", "complete") == (record["attempts"], record["key"], record["outcome"])
+
+
 @every_client
 @pytest.mark.promise("S36")
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422, 500, 502, 503, 529])
@@ -178,11 +198,7 @@ async def test_all_keys_resting_is_a_429_with_the_earliest_time(client):
 async def test_nothing_is_replayed_once_something_was_sent(client, up):
     """An error after the first text stays with its client, though another key is free."""
     frames = STREAMS[up](TURN)
-    error = {
-        "chat": b'data: {"error":{"message":"Rate limit reached","type":"rate_limit_error","code":429}}\n\n',
-        "responses": b'data: {"type":"error","code":"rate_limit_exceeded","message":"Rate limit reached"}\n\n',
-        "messages": b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error","message":"x"}}\n\n',
-    }[up]
+    error = RATE_LIMIT[up]
     keep = next(n for n, frame in enumerate(frames) if b"It is" in frame) + 1
     script = [sse([*frames[:keep], error]), sse(frames)]
     async with Upstream(script) as upstream, running(config(provider(upstream.url, up, keys=2))) as live:

@@ -12,7 +12,7 @@ from translators.dialect import Reply
 from translators.dialects import DIALECTS
 from translators.events import Delta, Usage
 from translators.fault import Fault, Refused, broken
-from translators.native import MAX_STREAM_BYTES, NativeStream, NativeWhole
+from translators.native import HELD_BYTES, MAX_STREAM_BYTES, NativeStream, NativeWhole
 from translators.sse import COMMENT, Splitter
 
 DONE = b"data: [DONE]\n\n"
@@ -263,6 +263,27 @@ def test_the_gateway_can_end_a_stream(name):
     assert (fault, b"") == (stream.fault, stream.fail(fault))
 
 
+@pytest.mark.promise("S35")
+@every
+def test_a_handshake_is_held_until_something_means_something(name):
+    """An error right behind the handshake sends nothing, so that it can become an HTTP error or go to another key."""
+    stream = machine(name)
+    assert b"" == stream.feed(STREAMS[name][0])
+    assert b"" == stream.feed(ERRORS[name])
+    assert (False, "rate_limited") == (stream.begun, stream.fault.kind)
+
+
+def test_a_handshake_without_end_is_let_go():
+    """What is held is bounded; then it goes out."""
+    stream = machine("chat")
+    head = chunk({"role": "assistant"})
+    times = HELD_BYTES // len(head) + 1
+    held = [stream.feed(head) for _ in range(times)]
+    assert b"" == b"".join(held[:-1])
+    assert len(held[-1]) > HELD_BYTES
+    assert stream.begun
+
+
 # Bounds, comments, keepalive
 
 
@@ -271,15 +292,16 @@ def test_the_frame_limit():
     size = max(len(one) for one in STREAMS["chat"])
     assert machine("chat", limit=size - 2).feed(whole("chat"))
     stream = machine("chat", limit=size - 3)
-    assert b"error" in frames(stream.feed(STREAMS["chat"][0]) + stream.feed(whole("chat")))[-1].data
+    assert b"error" in frames(stream.feed(chunk({"content": "a"})) + stream.feed(whole("chat")))[-1].data
     assert "limit" == stream.fault.cause
 
 
 def test_the_answer_limit():
     """64 MiB of an answer pass, one byte more does not (section 8)."""
     stream = machine("chat", limit=2 * MAX_STREAM_BYTES)
-    stream.feed(STREAMS["chat"][0])
-    assert b"" == stream.feed(b"x" * (MAX_STREAM_BYTES - len(STREAMS["chat"][0])))
+    begin = chunk({"content": "a"})
+    stream.feed(begin)
+    assert b"" == stream.feed(b"x" * (MAX_STREAM_BYTES - len(begin)))
     assert b"too large" in stream.feed(b"x")
     assert "limit" == stream.fault.cause
 
