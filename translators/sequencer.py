@@ -15,6 +15,9 @@ from translators.notes import Notes
 
 __all__ = ["Budget", "Sequencer"]
 
+_CUT = ("length", "context", "refusal")
+"""Stops at which the last block may be half of one."""
+
 
 class Budget(msgspec.Struct, frozen=True):
     """Bounds of one answer (spec/translation.md 8); going over one poisons the stream."""
@@ -66,6 +69,7 @@ class Sequencer:
         self._queued_bytes = 0
         self._refused = False
         self._bad_call = ""
+        self._hopeless = False
         self.done = False
 
     def push(self, event: Event) -> list[Event]:
@@ -175,6 +179,9 @@ class Sequencer:
     def _opened(self, pending: _Pending) -> list[Event]:
         """Open a block, drain its queue, and close it if its end has come."""
         start = pending.start
+        if self._hopeless:
+            # Only the last call can be one that was cut: before this block begins, its item must not be done (E12).
+            return self._fail(broken(self._bad_call, code="invalid_tool_arguments"))
         self._open, self._kind = start.key, start.kind
         # Only JSON arguments are checked: raw input of a custom tool is any text.
         self._checked = start.kind == "tool" and start.form == "function"
@@ -196,6 +203,7 @@ class Sequencer:
     def _closed(self, end: BlockEnd) -> BlockEnd:
         if self._checked and not self._bad_call and not is_object("".join(self._arguments) or "{}"):
             self._bad_call = "the arguments of a tool call are not a JSON object"
+            self._hopeless = end.complete
         self._open, self._checked = None, False
         self._arguments.clear()
         self._argument_bytes = 0
@@ -206,13 +214,13 @@ class Sequencer:
         for pending in self._pending.values():
             pending.closed = pending.closed or BlockEnd(pending.start.key)
         if self._open is not None:
-            out.append(self._closed(BlockEnd(self._open)))
+            out.append(self._closed(BlockEnd(self._open, finish.stop not in _CUT)))
         out.extend(self._advance())
         if self.done:
             return out
         stop = self._stop(finish.stop)
         # A call that a limit or a filter cut short is told as it is; no client runs it (E11).
-        if self._bad_call and stop not in ("length", "context", "refusal"):
+        if self._bad_call and stop not in _CUT:
             return [*out, *self._fail(broken(self._bad_call, code="invalid_tool_arguments"))]
         self.done = True
         return [*out, msgspec.structs.replace(finish, stop=stop)]

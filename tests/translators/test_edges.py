@@ -223,6 +223,29 @@ def test_arguments_that_are_no_object(client, upstream):
         assert "http" == answered(client, upstream, whole(upstream, script), stream=False).terminal
 
 
+@everywhere
+@pytest.mark.edge("E12")
+def test_broken_call_is_never_handed_over(client, upstream):
+    """A call that is no object fails before the next block begins, so no client sees it as a finished item."""
+    broken, after = Call("call_1", "look", '{"q":'), (Say("U"), Call("call_2", "find", "{}"))
+    if upstream == "messages":
+        frames = [
+            frame.replace(b'"max_tokens"', b'"tool_use"') for frame in cut_call(Script((Say("T"), broken), "length"))
+        ]
+        tail = [
+            frame.replace(b'"index":0', b'"index":2')
+            for frame in stream(upstream, Script(after[:1]))
+            if b"content_block" in frame
+        ]
+        frames[-2:-2] = tail
+    else:
+        frames = stream(upstream, Script((Say("T"), broken, *after), stop="tool"))
+    got = translated(client, upstream, frames)
+    assert ("error", "invalid_tool_arguments") == (got.terminal, got.fault.code)
+    if client == "responses":
+        assert ["text"] == got.kinds
+
+
 @messages_only
 @pytest.mark.edge("E12")
 def test_streamed_input_that_is_no_object(client, upstream):
