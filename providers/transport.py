@@ -98,8 +98,6 @@ async def send(session: aiohttp.ClientSession, url: URL, headers: Mapping[str, s
         return Reply(await session.post(url, data=data, headers=headers, allow_redirects=False))
     except ERRORS as error:
         raise Unreachable(explain(error)) from None
-    except TimeoutError:
-        raise Unreachable(timed_out("the upstream did not accept a connection in time")) from None
 
 
 async def _slices(body: bytes) -> AsyncIterator[bytes]:

@@ -83,12 +83,7 @@ async def test_a_proxy_of_the_environment_is_not_used(session, monkeypatch):
 async def test_a_session_has_no_hidden_limits(session):
     """No queue for connections, no total time; connecting has its time."""
     assert (0, 0) == (session.connector.limit, session.connector.limit_per_host)
-    assert (None, None, 5, 5) == (
-        session.timeout.total,
-        session.timeout.sock_read,
-        session.timeout.connect,
-        session.timeout.sock_connect,
-    )
+    assert (None, None, 5) == (session.timeout.total, session.timeout.sock_read, session.timeout.sock_connect)
 
 
 async def test_a_reply_has_status_headers_and_body(session):
