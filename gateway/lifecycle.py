@@ -28,7 +28,7 @@ from gateway.telemetry import Telemetry, place_of, quiet_libraries
 
 __all__ = ["Listening", "announce", "bind", "listen", "serve"]
 
-IDLE_CONNECTION_S = 75.0
+IDLE_CONNECTION_S = 15.0
 LINGER_S = 2.0
 """How long the rest of a refused body is read away, so that its client gets the answer and not a reset."""
 POLL_S = 1.0

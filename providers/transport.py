@@ -31,7 +31,7 @@ def new_session(*, connect_s: float, trust_env: bool) -> aiohttp.ClientSession:
     """Return a session with explicit limits; `connect_s` bounds name look-up, TCP and TLS together."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, ttl_dns_cache=60, keepalive_timeout=30),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=None),
+        timeout=aiohttp.ClientTimeout(total=None, connect=connect_s, sock_connect=connect_s, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         trust_env=trust_env,
