@@ -79,3 +79,13 @@ def test_a_missing_key_is_shown_as_it_would_be_written():
     [(_, what, mend)] = lacks(plugin="anthropic")
     assert "is missing" == what
     assert "P_API_KEY" in mend
+
+
+def test_missing_things_have_lines(tmp_path):
+    """The line of the provider's table, or of the key; none when the file has gone since."""
+    path = tmp_path / "c.toml"
+    path.write_text('# one\n[providers.p]\nplugin = "anthropic"\ndialect = "chat"\n')
+    config = Config(providers={"p": Provider("p", "anthropic", dialect="chat")}, path=path)
+    assert [("providers.p.keys", 2), ("providers.p.dialect", 4)] == [(p.key, p.line) for p in requirements(config)]
+    path.unlink()
+    assert [0, 0] == [problem.line for problem in requirements(config)]
