@@ -186,7 +186,9 @@ def test_env_is_shell(bench, capfd):
     out, err = capfd.readouterr()
     assert "dragoman serve" in err
     assert out.splitlines()[-1].startswith("alias codex='codex -c ")
-    shown = subprocess.run(["/bin/sh", "-c", out + "\necho $DRAGOMAN_CLIENT_KEY"], check=False, capture_output=True, text=True)
+    shown = subprocess.run(
+        ["/bin/sh", "-c", out + "\necho $DRAGOMAN_CLIENT_KEY"], check=False, capture_output=True, text=True
+    )
     assert "local\n" == shown.stdout
 
 
