@@ -4,6 +4,8 @@ Works on neutral turns for every writer (spec/translation.md 1.12, I33). What it
 strict mode refuses.
 """
 
+from itertools import count
+
 import msgspec
 
 from translators.conversation import Part, Text, ToolCall, ToolResult, Turn
@@ -21,12 +23,47 @@ def adjacent(turns: tuple[Turn, ...], notes: Notes) -> tuple[Turn, ...]:
 
     Turns between a call and its results move behind them. A duplicate result replaces the earlier one, an
     orphan becomes user text, a missing one (not in the last turn) is made up as an error. Raises Refused for a
-    duplicate call id, and in strict mode for orphans. Already adjacent turns come back as the same tuple.
+    call id that two open calls share, and in strict mode for orphans and for any id used twice. Already adjacent
+    turns come back as the same tuple.
     """
+    if not notes.strict:
+        turns = _distinct(turns, notes)
     answers = _answers(turns, notes)
     if _in_order(turns):
         return turns
     return tuple(_rebuilt(turns, answers, notes))
+
+
+def _distinct(turns: tuple[Turn, ...], notes: Notes) -> tuple[Turn, ...]:
+    """Return turns without ids that come back in a later round, as from servers that count each answer's calls anew.
+
+    Only a call whose id was answered before is a new one; it and its result get an id of their own.
+    """
+    calls = [part.id for turn in turns for part in turn.parts if isinstance(part, ToolCall)]
+    if len(set(calls)) == len(calls):
+        return turns
+    taken, now, answered = set(calls), dict[str, str](), set[str]()
+
+    def own(part: Part, at: str) -> Part:
+        if isinstance(part, ToolResult):
+            answered.add(part.call_id)
+            name = now.get(part.call_id, part.call_id)
+            return part if name == part.call_id else msgspec.structs.replace(part, call_id=name)
+        if not isinstance(part, ToolCall):
+            return part
+        if part.id not in now or part.id not in answered:
+            now.setdefault(part.id, part.id)
+            answered.discard(part.id)
+            return part if now[part.id] == part.id else msgspec.structs.replace(part, id=now[part.id])
+        answered.discard(part.id)
+        now[part.id] = next(name for n in count(2) if (name := f"{part.id}_{n}") not in taken)
+        taken.add(now[part.id])
+        notes.changed(at, f"the call id {part.id!r} comes back; its later call gets another one")
+        return msgspec.structs.replace(part, id=now[part.id])
+
+    return tuple(
+        msgspec.structs.replace(turn, parts=tuple([own(part, turn.at) for part in turn.parts])) for turn in turns
+    )
 
 
 def _answers(turns: tuple[Turn, ...], notes: Notes) -> dict[str, ToolResult]:

@@ -107,6 +107,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     `replace` is the whole frame that goes out instead (b"" swallows it), None forwards the frame as it came.
     `terminal`: the source has said that the answer is complete; a clean end after it is a success.
+    `last`: nothing behind this frame belongs to the answer, and no client gets it (I29).
     """
 
     usage: Usage | None = None
@@ -115,6 +116,7 @@ class Seen(msgspec.Struct, frozen=True):
     failed: Failed | None = None
     model: str | None = None
     replace: bytes | None = None
+    last: bool = False
 
 
 class Watcher(Protocol):

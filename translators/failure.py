@@ -171,7 +171,7 @@ def _read_object(value: dict[str, Any], told: _Told, depth: int) -> None:
     if told.param is None and isinstance(value.get("param"), str):
         told.param = value["param"][:200]
     # The innermost message is the one that explains; outer ones repeat or wrap it.
-    for name in ("error", "response", "detail", "msg"):
+    for name in ("error", "errors", "response", "detail", "msg"):
         _read(value.get(name), told, depth - 1)
     choices = value.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):

@@ -117,7 +117,8 @@ class NativeStream:
 
     def _released(self, out: bytes) -> bytes:
         """Hold the handshake until something means something, so that an error behind it can still be an HTTP
-        error or go to another key (S35, F4); a handshake that never ends is let go at HELD_BYTES."""
+        error or go to another key (S35, F4); a handshake that never ends is let go at HELD_BYTES.
+        """
         if not self._held and self.begun:
             return out
         self._held += out
@@ -169,6 +170,7 @@ class NativeStream:
             self._terminal = True
         if not self.begun and self._watcher.meaningful.search(block):
             self.begun = True  # an error later in this very region comes behind content
+        self.done = seen.last
         return self._renamed(block + END if seen.replace is None else seen.replace)
 
     def _failed(self, seen: Seen) -> bytes:

@@ -68,8 +68,9 @@ _decode_ref = msgspec.json.Decoder(_Ref).decode
 def restore(conversation: Conversation, memory: Memory, *, strict: bool = False) -> Restored:
     """Return the request resolved as far as the memory reaches (spec/grok.md 11.4).
 
-    Strict leaves what it cannot resolve in place, for `check_resolved` and `adjacent` to refuse. Raises Refused
-    when references and orphaned outputs were all that the request had.
+    What it cannot resolve goes; in strict mode, and where the request has no outputs (spec/translation.md 3.3), it
+    stays in place for `check_resolved` and `adjacent` to refuse. Raises Refused when references and orphaned
+    outputs were all that the request had.
     """
     if conversation.dialect != "responses":
         return Restored(conversation)
@@ -81,6 +82,9 @@ def restore(conversation: Conversation, memory: Memory, *, strict: bool = False)
     near = memory.response(previous) if previous else ()
     given = conversation.turns
     turns, found, missed = expand(given, lambda name: _named(near, name) or memory.item(name), keep=strict)
+    if missed and turns and not previous and not _count(given, ToolResult):
+        # With no output to answer, what was named is a part of the conversation: the client has to send it.
+        return Restored(conversation, found, missed)
     key = (conversation.controls.prompt_cache_key or "").strip()
     if _waiting(turns):
         inserted = insert(turns, (*near, *(memory.session(key) if key else ())))

@@ -167,12 +167,36 @@ def test_strict_mode_refuses_repairs(turns, code):
     assert (code, "invalid_request") == (refused.value.fault.code, refused.value.fault.kind)
 
 
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_call_id_used_twice_is_refused(strict):
-    """Two calls of one id cannot be told apart (1.3)."""
+@pytest.mark.parametrize(
+    ("turns", "strict"),
+    [
+        ((assistant(call("a")), user(result("a")), assistant(call("a"))), True),
+        ((assistant(call("a")), assistant(call("a")), user(result("a"))), False),
+        ((assistant(call("a"), call("a")), user(result("a"))), False),
+    ],
+)
+def test_a_call_id_used_twice_is_refused(turns, strict):
+    """Two open calls of one id cannot be told apart (1.3); strict mode takes no id twice."""
     with pytest.raises(Refused, match="invalid_request") as refused:
-        mended(assistant(call("a")), user(result("a")), assistant(call("a")), strict=strict)
+        mended(*turns, strict=strict)
     assert "at.a" == refused.value.fault.param
+
+
+def test_a_call_id_that_comes_back_gets_another_one():
+    """Servers that count the calls of each answer anew would end every conversation at its second tool round."""
+    rounds = [turn for word in "xyz" for turn in (assistant(Text(word), call("a")), user(result("a", word)))]
+    turns, notes = mended(*rounds, assistant(call("a_2")), user(result("a_2", "own")))
+    calls = [part.id for turn in turns for part in turn.parts if isinstance(part, ToolCall)]
+    told = {part.call_id: part.parts[0].text for turn in turns for part in turn.parts if isinstance(part, ToolResult)}
+    assert ["a", "a_3", "a_4", "a_2"] == calls
+    assert {"a": "x", "a_3": "y", "a_4": "z", "a_2": "own"} == told
+    assert 2 == len(notes)
+
+
+def test_open_calls_keep_their_ids_when_another_comes_back():
+    """Only the id that was answered before is made anew; the first of a turn keeps its own."""
+    turns, _ = mended(assistant(call("a")), user(result("a")), assistant(call("b"), call("a")))
+    assert ["b", "a_2"] == [part.id for part in turns[-1].parts]
 
 
 def test_text_before_the_results_moves_behind_them():

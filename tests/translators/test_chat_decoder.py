@@ -274,6 +274,13 @@ def test_the_last_of_many_usages_wins():
     assert Usage(uncached=2, output=2) == events[-2]
 
 
+def test_usage_inside_the_choice_counts():
+    """Kimi's place for it is the chunk with the finish_reason."""
+    end = chunk(reason="stop")
+    end["choices"][0]["usage"] = {"prompt_tokens": 2, "completion_tokens": 1}
+    assert Usage(uncached=2, output=1) == events_of(wire(chunk({"content": "a"}), end))[-2]
+
+
 def test_zero_counts_after_the_end_are_counts():
     """An upstream that counts nothing at its end says so."""
     zero = {"prompt_tokens": 0, "completion_tokens": 0}
@@ -501,11 +508,32 @@ def test_a_tool_stop_without_calls_is_an_end():
 
 @pytest.mark.parametrize(
     ("reason", "stop"),
-    [("stop", "end"), ("length", "length"), ("max_tokens", "length"), ("content_filter", "refusal"), ("odd", "end")],
+    [
+        ("stop", "end"),
+        ("length", "length"),
+        ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
+        ("model_length", "length"),
+        ("model_context_window_exceeded", "context"),
+        ("content_filter", "refusal"),
+        ("sensitive", "refusal"),
+        ("odd", "end"),
+    ],
 )
 def test_finish_reasons_are_mapped(reason, stop):
     """Each finish_reason has its neutral stop, unknown ones count as the end."""
     assert stop == folded(chunk(reason=reason)).answer.stop
+
+
+@pytest.mark.parametrize("reason", ["network_error", "abort", "insufficient_system_resource"])
+def test_an_answer_given_up_is_no_success(reason):
+    """Some servers end what they could not finish with a word of their own in place of an error."""
+    assert isinstance(events_of(wire(chunk({"content": "x"}), chunk(reason=reason)))[-1], Failed)
+
+
+def test_an_empty_finish_reason_is_none():
+    """Some servers write "" where null belongs, in every chunk."""
+    assert "length" == folded(chunk({"content": "x"}, reason=""), chunk(reason="length")).answer.stop
 
 
 def test_an_unknown_finish_reason_is_noted():
@@ -616,6 +644,16 @@ def test_content_parts_are_joined():
     """A list of parts is its texts."""
     assert [("text", None, "abc")] == blocks(
         chunk({"content": [{"type": "text", "text": "a"}, "b", {"type": "x"}, {"text": "c"}, 5]}), END
+    )
+
+
+def test_thinking_parts_are_reasoning():
+    """Mistral sends its reasoning as parts of the content."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}
+    assert [("reasoning", None, "ab"), ("text", None, "c")] == blocks(
+        chunk({"content": [thinking]}),
+        chunk({"content": [{"type": "thinking", "thinking": "b"}, {"type": "text", "text": "c"}]}),
+        END,
     )
 
 

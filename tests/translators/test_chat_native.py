@@ -143,7 +143,7 @@ def look(data, event=b""):
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (b"[DONE]", Seen(terminal=True)),
+        (b"[DONE]", Seen(terminal=True, last=True)),
         (b"", Seen()),
         ({"model": "up", "choices": [{"delta": {"content": "x"}, "finish_reason": None}]}, Seen(model="up")),
         ({"model": "m1", "choices": []}, Seen()),

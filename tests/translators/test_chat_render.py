@@ -199,6 +199,7 @@ def test_a_previous_response_is_refused():
     assert ("missing_state", "previous_response_id") == (caught.value.fault.code, caught.value.fault.param)
 
 
+PARAMETERS = {"type": "object", "properties": {}}
 CHAT = {
     "model": "m1",
     "messages": [
@@ -222,7 +223,7 @@ CHAT = {
     "tools": [
         {
             "type": "function",
-            "function": {"name": "f", "description": "g", "parameters": {"type": "object"}, "strict": False},
+            "function": {"name": "f", "description": "g", "parameters": PARAMETERS, "strict": False},
         }
     ],
     "tool_choice": "auto",
@@ -257,8 +258,10 @@ def test_unknown_fields_do_not_pass():
 
 def test_a_schema_keeps_its_key_order():
     """It is copied as bytes."""
-    tool = Tool("function", "f", parameters=b'{"type":"object","z":1,"a":1e3}')
+    tool = Tool("function", "f", parameters=b'{"type":"object","properties":{},"z":1,"a":1e3}')
     conversation = Conversation("messages", "m", turns=TURNS, tools=(tool,))
     box = build(conversation, Notes(), limit=64)
-    assert b'{"type":"object","z":1,"a":1e3}' in render(conversation, box, Target("up", Traits()), Notes())
+    assert b'{"type":"object","properties":{},"z":1,"a":1e3}' in render(
+        conversation, box, Target("up", Traits()), Notes()
+    )
     assert msgspec.json.decode(render(conversation, box, Target("up", Traits()), Notes()))

@@ -11,7 +11,7 @@ from translators.notes import Notes
 from translators.toolbox import build
 from translators.traits import Traits
 
-F = Tool("function", "f", "d", b'{"type":"object"}', strict=True)
+F = Tool("function", "f", "d", b'{"type":"object","properties":{}}', strict=True)
 G = Tool("function", "g", deferred=True)
 P = Tool("custom", "p", "pd", grammar=("lark", "start"))
 HOSTED = Tool("hosted", "web_search", at="tools.9")
@@ -42,7 +42,12 @@ def test_functions_are_complete():
     assert [
         {
             "type": "function",
-            "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True},
+            "function": {
+                "name": "f",
+                "description": "d",
+                "parameters": {"type": "object", "properties": {}},
+                "strict": True,
+            },
         },
         {
             "type": "function",

@@ -34,6 +34,7 @@ from translators.events import Usage
         ({"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 9}}, Usage(output=5)),
         ({"prompt_tokens": -1, "completion_tokens": 5}, Usage(output=5)),
         ({"prompt_tokens": True, "completion_tokens": 5}, Usage(output=5)),
+        ({"input_tokens": 10, "output_tokens": 5}, Usage(uncached=10, output=5)),
         ({"prompt_tokens": 1, "cost": 0.5}, Usage(uncached=1, cost_usd=0.5)),
         ({"prompt_tokens": 1, "cost": "0.5"}, Usage(uncached=1, cost_usd=0.5)),
         ({"prompt_tokens": 1, "cost": "much"}, Usage(uncached=1)),

@@ -56,6 +56,7 @@ def test_no_error_status_is_a_broken_upstream(status):
         {"error": {"message": "told"}},
         {"type": "error", "error": {"type": "x", "message": "told"}},
         {"detail": "told"},
+        {"errors": [{"message": "told"}, {"message": "other"}]},
         {"detail": [{"loc": ["body"], "msg": "told", "type": "missing"}]},
         {"message": "told"},
         {"message": "told", "error": "Bad Request", "statusCode": 400},

@@ -105,6 +105,17 @@ def test_bytes_stay_save_the_model(name, data):
 
 
 @every
+@pytest.mark.invariant("I29")
+def test_nothing_follows_the_last_frame(name):
+    """What an upstream says behind its own end never reaches the client, in the same packet or a later one."""
+    ghost = STREAMS[name][BEGUN[name] - 1]
+    together, apart = machine(name), machine(name)
+    expected = play(machine(name), STREAMS[name])
+    assert expected == play(together, [whole(name) + ghost])
+    assert expected == play(apart, [whole(name), ghost])
+
+
+@every
 def test_cuts_do_not_matter(name):
     """Whole, byte by byte and frame by frame the client gets the same; content is what it was."""
     raw = whole(name)

@@ -157,6 +157,15 @@ def test_client_with_its_own_history_goes_on():
     assert ["go on", "hello", "go on"] == shape(found.conversation)
 
 
+def test_a_lost_reference_without_outputs_is_refused():
+    """It named a part of the conversation, which going on would forget (spec/translation.md 3.3)."""
+    found = restore(parsed(SAID, ref("msg_1"), SAID), memory())
+    assert ["go on", "item_reference", "go on"] == shape(found.conversation)
+    with pytest.raises(Refused) as refused:
+        check_resolved(found.conversation)
+    assert (400, "missing_state") == (refused.value.fault.status, refused.value.fault.code)
+
+
 def test_empty_memory_knows_nothing():
     """Without a store nothing is resolved, and nothing breaks."""
     found = restore(parsed(SAID, ref("fc_call_a"), previous_response_id="r", prompt_cache_key="k"), Memory())

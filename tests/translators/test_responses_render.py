@@ -65,11 +65,17 @@ def test_system_blocks_become_instructions():
 def test_functions_are_written_with_explicit_strictness():
     """The API takes an absent strict for true, so it is always there; the schema's bytes stay."""
     tools = (
-        Tool("function", "a", "does a", b'{"z":1,"a":2}', strict=True),
+        Tool("function", "a", "does a", b'{"type":"object","z":1,"properties":{}}', strict=True),
         Tool("function", "b", deferred=True),
     )
     assert [
-        {"type": "function", "name": "a", "description": "does a", "parameters": {"z": 1, "a": 2}, "strict": True},
+        {
+            "type": "function",
+            "name": "a",
+            "description": "does a",
+            "parameters": {"type": "object", "z": 1, "properties": {}},
+            "strict": True,
+        },
         {
             "type": "function",
             "name": "b",

@@ -34,7 +34,7 @@ from translators.jsonio import ERRORS, unreadable
 from translators.notes import Notes
 from translators.sse import Frame
 
-__all__ = ["STOPS", "ChatDecoder", "decoder", "error_of"]
+__all__ = ["ChatDecoder", "decoder", "error_of", "stop_of"]
 
 STOPS: dict[str, Stop] = {
     "stop": "end",
@@ -42,8 +42,18 @@ STOPS: dict[str, Stop] = {
     "function_call": "tool",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "context",
     "content_filter": "refusal",
+    "safety": "refusal",
+    "sensitive": "refusal",
+    "refusal": "refusal",
 }
+"""Also words of other protocols and vendors where their meaning is plain: a cut answer must not look whole."""
+
+CUT = frozenset({"error", "abort", "aborted", "network_error", "insufficient_system_resource", "engine_overloaded"})
+"""Words with which servers say that they gave up within the answer (GLM, DeepSeek, vLLM)."""
 
 _NULL = len("null")
 """Raw members of no greater length say nothing; asking so is cheaper than reading them, and every delta asks."""
@@ -59,6 +69,11 @@ def decoder(source: Source) -> "ChatDecoder":
     return ChatDecoder(source)
 
 
+def stop_of(reason: str) -> Stop:
+    """Return what a finish_reason means; some servers shout theirs, and an unknown one counts as stop."""
+    return STOPS.get(reason.lower(), "end")
+
+
 def error_of(chunk: Chunk) -> Fault | None:
     """Return the Fault of an error that a chunk or answer states, None when it states none."""
     if present(chunk.error):
@@ -66,7 +81,7 @@ def error_of(chunk: Chunk) -> Fault | None:
         if error:
             return error_fault(error)
     for choice in chunk.choices or ():
-        if choice.finish_reason == "error" or (present(choice.error) and _any(choice.error)):
+        if (choice.finish_reason or "").lower() in CUT or (present(choice.error) and _any(choice.error)):
             return error_fault(_any(choice.error) if present(choice.error) else None)
     return error_fault(None) if chunk.success is False else None
 
@@ -119,7 +134,8 @@ class ChatDecoder:
     def _flow(self, choice: Choice) -> Delta | None:
         """Return the delta of a chunk that only continues what is open, as nearly all do; None for any other chunk."""
         delta = choice.delta
-        if delta is None or choice.finish_reason or choice.index or choice.error or len(choice.logprobs) > _NULL:
+        more = choice.finish_reason or choice.index or choice.error or choice.usage or len(choice.logprobs) > _NULL
+        if delta is None or more:
             return None
         # What the chunk adds is taken out of its delta: when nothing is left, the chunk says nothing else.
         content = delta.content
@@ -230,6 +246,8 @@ class ChatDecoder:
             reason = choice.finish_reason
             if len(choice.error) > _NULL and _any(choice.error):
                 reason = "error"
+            if len(choice.usage) > _NULL:
+                self._count(choice.usage)
             if reason and (choice.index or 0) not in self._ignored:
                 self._reason(choice, reason, data, out)
                 if self._done:
@@ -252,6 +270,7 @@ class ChatDecoder:
         details = delta.reasoning_details
         content = delta.content
         if isinstance(content, list):
+            thought = thought or "".join(_texts(_thinking(content)))
             content = "".join(_texts(content))
         if self._finished and (choice.index or 0) in self._finished:
             self._late(delta, content)
@@ -325,7 +344,7 @@ class ChatDecoder:
         return self._keys
 
     def _reason(self, choice: Choice, reason: str, data: bytes, out: list[Event]) -> None:
-        if reason == "error":
+        if reason.lower() in CUT:
             fault = error_fault(_any(choice.error) if present(choice.error) else None)
             out.extend(self._fail(fault, data))
             return
@@ -333,7 +352,7 @@ class ChatDecoder:
         if self._finish is None:
             self._finish = reason
             self._flowing = False
-            out.extend(self._close(STOPS.get(reason, "end")))
+            out.extend(self._close(stop_of(reason)))
         elif reason != self._finish:
             self.notes.omitted("finish_reason", "a second, different finish_reason is ignored")
             if self._strict:
@@ -341,7 +360,7 @@ class ChatDecoder:
 
     def _close(self, stop: Stop) -> list[Event]:
         out: list[Event] = []
-        complete = stop != "length"
+        complete = stop not in ("length", "context")
         self._leave(out, complete=complete)
         out.extend(self._calls.close(complete=complete))
         return out
@@ -350,24 +369,30 @@ class ChatDecoder:
         if self._finish is None:
             return self._fail(broken("the upstream's stream ended before its answer was complete", cause="eof"))
         # A second choice may have brought content after the first one's finish_reason.
-        out = self._close(STOPS.get(self._finish, "end"))
+        out = self._close(stop_of(self._finish))
         if (carried := self._details.take()) is not None:
             # State that came apart from any reasoning text still has to reach the client.
             key = self._next_key()
             out.extend((BlockStart(key, "reasoning"), Mark(key, carried), BlockEnd(key)))
-        if self._finish not in STOPS:
+        if self._finish.lower() not in STOPS:
             self.notes.changed("finish_reason", "an unknown finish_reason counts as stop")
         if self._usage is None:
             self.notes.omitted("usage", "the upstream reported no token counts")
         else:
             out.append(self._usage)
         self._done = True
-        return [*out, Finish(STOPS.get(self._finish, "end"))]
+        return [*out, Finish(stop_of(self._finish))]
 
     def _fail(self, fault: Fault, raw: bytes = b"") -> list[Event]:
         self._done = True
         counted: list[Event] = [self._usage] if self._usage is not None else []
         return [*counted, Failed(fault, raw)]
+
+
+def _thinking(parts: list[Any]) -> list[Any]:
+    """Return the parts inside the thinking parts of such a list, Mistral's place for reasoning."""
+    found = (part.get("thinking") for part in parts if isinstance(part, dict) and part.get("type") == "thinking")
+    return [one for inner in found for one in (inner if isinstance(inner, list) else [inner])]
 
 
 def _texts(parts: list[Any]) -> list[str]:

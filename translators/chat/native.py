@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from translators.carrier import MARK, unseal
-from translators.chat.decoder import STOPS, error_of
+from translators.chat.decoder import error_of, stop_of
 from translators.chat.details import own_state
 from translators.chat.envelope import error_frame
 from translators.chat.usage import all_zero, read_usage
@@ -183,7 +183,7 @@ class ChatWatcher:
         """Return what one frame says."""
         data = frame.data
         if data[:6] == b"[DONE]":
-            return Seen(terminal=True)
+            return Seen(terminal=True, last=True)
         if not data or data.isspace():
             return Seen()
         try:
@@ -195,11 +195,12 @@ class ChatWatcher:
             return Seen(failed=Failed(unreadable(error)))
         if fault is not None:
             return Seen(failed=Failed(fault, data))
-        usage = read_usage(chunk.usage) if present(chunk.usage) else None
+        counts = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
+        usage = next((read_usage(raw) for raw in counts if present(raw)), None)
         reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), None)
         return Seen(
             usage=None if usage is None or all_zero(usage) else usage,
-            stop=STOPS.get(reason, "end") if reason else None,
+            stop=stop_of(reason) if reason else None,
             terminal=reason is not None,
             model=chunk.model if isinstance(chunk.model, str) and chunk.model != self._alias else None,
         )

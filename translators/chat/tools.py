@@ -8,7 +8,8 @@ from translators.conversation import Choice, Conversation, tools_of
 from translators.dialect import Target
 from translators.fault import refuse
 from translators.notes import Notes
-from translators.toolbox import EMPTY_SCHEMA, Entry, Toolbox, narrowed
+from translators.schema import object_schema
+from translators.toolbox import Entry, Toolbox, narrowed
 
 __all__ = ["rendered_tools"]
 
@@ -63,8 +64,7 @@ def _tool(entry: Entry, notes: Notes) -> dict[str, Any]:
     function: dict[str, Any] = {"name": entry.wire}
     if entry.description:
         function["description"] = entry.description
-    parameters = entry.parameters
-    function["parameters"] = msgspec.Raw(EMPTY_SCHEMA if parameters.strip() == b"{}" else parameters)
+    function["parameters"] = msgspec.Raw(object_schema(entry.parameters, f"{tool.at or 'tools'}.parameters", notes))
     # Servers differ in the default, so it is always written; a wrapped custom tool follows its client's silence.
     function["strict"] = bool(tool.strict)
     return {"type": "function", "function": function}

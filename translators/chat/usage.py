@@ -27,6 +27,9 @@ class _CostDetails(msgspec.Struct):
 class _Usage(msgspec.Struct):
     prompt_tokens: Any = None
     completion_tokens: Any = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    """What relays of other protocols leave standing, in place of the former two."""
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
     cached_tokens: Any = None
@@ -53,7 +56,8 @@ def read_usage(raw: bytes | msgspec.Raw) -> Usage | None:
         wire = _decode(raw)
     except ERRORS:
         return None
-    prompt, output = _count(wire.prompt_tokens), _count(wire.completion_tokens)
+    prompt = _first(wire.prompt_tokens, wire.input_tokens)
+    output = _first(wire.completion_tokens, wire.output_tokens)
     details = wire.prompt_tokens_details or _PromptDetails()
     read = _first(details.cached_tokens, wire.cached_tokens, wire.prompt_cache_hit_tokens)
     write = _first(details.cache_write_tokens, details.cached_creation_tokens, wire.cache_creation_input_tokens)

@@ -287,6 +287,8 @@ class Choice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
     logprobs: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
+    usage: msgspec.Raw = ABSENT
+    """Kimi's place for it."""
 
 
 class Chunk(msgspec.Struct, gc=False):

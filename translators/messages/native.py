@@ -171,7 +171,7 @@ class Watcher:
                     usage, stop = self._usage(event.usage), event.delta.stop_reason
                     return Seen(usage=usage, stop=STOPS.get(stop, "end") if stop else None, terminal=bool(stop))
                 case "message_stop":
-                    return Seen(terminal=True)
+                    return Seen(terminal=True, last=True)
                 case "error":
                     return Seen(failed=_failed(event.error, frame.data))
                 case "" if bytes(event.error) not in (b"", b"null"):

@@ -14,9 +14,9 @@ from translators.fault import refuse
 from translators.instructions import leading
 from translators.jsonio import encode
 from translators.messages.reasoning import Plan, planned
-from translators.messages.schema import object_schema
 from translators.messages.turns import History
 from translators.notes import Notes
+from translators.schema import object_schema
 from translators.toolbox import Entry, Toolbox, narrowed
 
 __all__ = ["render"]

@@ -228,7 +228,7 @@ class Watcher:
             return Seen()
         event = _object(frame.data)
         if not bytes(event.get("response", wire.ABSENT)).startswith(b"{"):
-            return Seen(terminal=kind in _ENDS)
+            return Seen(terminal=kind in _ENDS, last=kind in _ENDS)
         members = _object(event["response"])
         response = wire.decode_response(event["response"])
         if kind in _ENDS and not response.output and self._items:
@@ -242,7 +242,8 @@ class Watcher:
             return Seen(failed=_failed(response.error), model=model, replace=replace)
         if kind not in _ENDS:
             return Seen(usage=usage_of(response.usage), model=model, replace=replace)
-        return Seen(usage_of(response.usage), self._stop(kind, response), True, model=model, replace=replace)
+        stop = self._stop(kind, response)
+        return Seen(usage_of(response.usage), stop, True, model=model, replace=replace, last=True)
 
     def _keep(self, frame: Frame) -> None:
         piece = wire.decode_piece(frame.data)

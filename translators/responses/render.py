@@ -17,7 +17,8 @@ from translators.instructions import joined
 from translators.jsonio import encode
 from translators.notes import Notes
 from translators.responses.history import input_items
-from translators.toolbox import EMPTY_SCHEMA, Entry, Toolbox
+from translators.schema import object_schema
+from translators.toolbox import Entry, Toolbox
 
 __all__ = ["render"]
 
@@ -74,7 +75,7 @@ def _tools(conversation: Conversation, box: Toolbox, target: Target, notes: Note
             else:
                 notes.dropped(tool.at or "tools", f"no {tool.name} at this upstream", code="unsupported_tool")
             continue
-        written = _tool(next(entries))
+        written = _tool(next(entries), notes)
         if tool.namespace is None or box.flat:
             tools.append(written)
         elif tool.namespace in spaces:
@@ -103,7 +104,7 @@ def _space(tool: Tool, children: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _tool(entry: Entry) -> dict[str, Any]:
+def _tool(entry: Entry, notes: Notes) -> dict[str, Any]:
     tool = entry.tool
     written: dict[str, Any] = {"type": "function", "name": entry.wire}
     if entry.description:
@@ -114,7 +115,8 @@ def _tool(entry: Entry) -> dict[str, Any]:
             syntax, definition = tool.grammar
             written["format"] = {"type": "grammar", "syntax": syntax, "definition": definition}
     else:
-        written["parameters"] = msgspec.Raw(entry.parameters or EMPTY_SCHEMA)
+        at = f"{tool.at or 'tools'}.parameters"
+        written["parameters"] = msgspec.Raw(object_schema(entry.parameters, at, notes))
         # The API takes an absent `strict` for true (1.4).
         written["strict"] = tool.strict is True and not entry.wrapped
     if tool.deferred:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from translators.messages.schema import object_schema
 from translators.notes import Notes
+from translators.schema import object_schema
 from translators.toolbox import EMPTY_SCHEMA
 
 
@@ -69,3 +69,12 @@ def test_a_schema_that_is_none_takes_any_object(schema):
     notes = Notes()
     assert EMPTY_SCHEMA == object_schema(schema, "tools.0", notes)
     assert 1 == notes.count
+
+
+def test_an_object_without_properties_gets_an_empty_list_of_them():
+    """OpenAI refuses it otherwise; nothing changes in meaning, so nothing is noted."""
+    notes = Notes()
+    assert b'{"type":"object","title":"t","properties":{}}' == object_schema(
+        b'{"type": "object", "title": "t"}', "tools.0", notes
+    )
+    assert 0 == notes.count

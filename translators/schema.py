@@ -1,4 +1,4 @@
-"""Tool schemas as the Messages API takes them: an object at the top, no alternatives beside it (section 1.4)."""
+"""Tool schemas as the vendors' APIs take them: an object at the top, no alternatives beside it (section 1.4)."""
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,7 @@ _COMBINED = ("anyOf", "oneOf", "allOf")
 
 class _Top(msgspec.Struct):
     type: Raw = Raw(b"")
+    properties: Raw = Raw(b"")
     anyOf: Raw = Raw(b"")  # noqa: N815
     oneOf: Raw = Raw(b"")  # noqa: N815
     allOf: Raw = Raw(b"")  # noqa: N815
@@ -31,12 +32,14 @@ _branches = msgspec.json.Decoder(list[_Branch]).decode
 
 
 def object_schema(schema: bytes, at: str, notes: Notes) -> bytes:
-    """Return the schema as it is when the API takes it, else rebuilt as one object that admits at least as much."""
+    """Return the schema as it is when the APIs take it, else rebuilt as one object that admits at least as much."""
     try:
         top = _top(schema)
+        members = {} if bytes(top.properties) else _members(schema)
         if bytes(top.type) == b'"object"' and not any(bytes(getattr(top, name)) for name in _COMBINED):
-            return schema
-        members = _members(schema)
+            # OpenAI refuses an object that lists no properties, even where it has none.
+            return encode({**members, "properties": {}}) if members else schema
+        members = members or _members(schema)
         folded = _folded(members)
     except ERRORS:
         notes.changed(at, "a schema that is no JSON object is replaced by one that takes any object")
