@@ -42,6 +42,8 @@ _members: Callable[[bytes], Members] = reader(Members)
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _object = msgspec.json.Decoder(Members).decode
 _any = msgspec.json.Decoder().decode
+_FRACTION = re.compile(rb"\d{1,15}(?:\.\d*)?(?:[eE]\+?\d)?")
+"""A time that is written as a fraction or with an exponent, as some servers do."""
 
 
 # ------------------------------------------------------------------ requests
@@ -128,7 +130,7 @@ def _patched(response: Members, reply: Reply) -> Members:
     if "model" in response:
         response["model"] = msgspec.Raw(encode(reply.alias))
     created = bytes(response.get("created_at", wire.ABSENT))
-    if b"." in created or b"e" in created.lower():
+    if _FRACTION.fullmatch(created):
         response["created_at"] = msgspec.Raw(encode(int(float(created))))
     raw = bytes(response.get("usage", wire.ABSENT))
     if raw.startswith(b"{"):
@@ -145,7 +147,8 @@ def _counted(raw: bytes) -> Any:
     for name, value in spent(usage).items():
         if isinstance(value, dict):
             given = told.get(name)
-            told[name] = {**value, **{key: one for key, one in (given or {}).items() if one is not None}}
+            known = given.items() if isinstance(given, dict) else ()
+            told[name] = {**value, **{key: one for key, one in known if one is not None}}
         elif told.get(name) is None:
             told[name] = value
     return told
