@@ -24,8 +24,6 @@ __all__ = ["Answer", "ask", "effective_url"]
 
 ASK_S = 15.0
 DIALECT_PATHS = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
-PROBE_PATHS = {"cline": "/users/me"}
-"""Where a plugin's API tells whose key it was asked with; /models elsewhere."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -87,7 +85,7 @@ def _url(table: Provider) -> str:
     base = table.base_url or load(table.plugin).base_url
     if table.plugin == "anthropic":
         base = versioned(base)
-    return base + PROBE_PATHS.get(table.plugin, "/models")
+    return f"{base}/models"
 
 
 async def _get(session: aiohttp.ClientSession, table: Provider, key: str, auth: Mapping[str, str]) -> Answer:

@@ -27,6 +27,7 @@ from providers.cline_models import MAX_LIST_BYTES, Models
 from providers.headers import upstream_headers
 from providers.identity import USER_AGENT
 from providers.judgement import judged
+from providers.question import status_of
 from providers.transport import ERRORS, send
 from translators.carrier import origin_of
 from translators.conversation import Conversation, DialectName
@@ -132,6 +133,19 @@ class Cline:
             message = "the upstream account's token could not be renewed"
             raise Unreachable(Fault(kind="overloaded", message=message)) from None
         return await send(self._opened(), self._url, self._headers(call, key, authorization), call.body)
+
+    async def probe(self, key: str) -> int:
+        """Return the status of a question about the account; 401 for a login that is over. Raises Unreachable."""
+        try:
+            authorization = await self._authorization(key)
+        except Expired:
+            return 401
+        except Unavailable:
+            message = "the upstream account's token could not be renewed"
+            raise Unreachable(Fault(kind="overloaded", message=message)) from None
+        headers = {"accept": "application/json", "user-agent": USER_AGENT, **self._setup.headers}
+        url = URL(self._setup.base_url + "/users/me")
+        return await status_of(self._opened(), url, headers | {"authorization": authorization})
 
     def _headers(self, call: Call, key: str, authorization: str) -> dict[str, str]:
         fixed = {

@@ -27,6 +27,7 @@ from providers.grok_refresh import Credential
 from providers.grok_seals import Seals, Watched
 from providers.grok_status import Sentence, judge, retryable
 from providers.headers import upstream_headers
+from providers.question import status_of
 from providers.secret import Secret
 from providers.transport import ERRORS, send
 from translators.carrier import origin_of
@@ -145,6 +146,22 @@ class GrokCLI:
         reply = await self._sent(self._url(key, "/responses"), headers, body)
         self._look(reply.headers.get("x-models-etag", ""), headers, key)
         return Watched(reply, {GENERATION: str(generation)}, self._seals.watcher(key, self._policy == "bind"))
+
+    async def probe(self, key: str) -> int:
+        """Return the status of a question for the models; 401 for a login that is over. Raises Unreachable."""
+        login = self._logins.get(key)
+        if login is None:
+            auth = _session_headers(self._setup.keys[key], api_key=True)
+        else:
+            token = await login.token()
+            if isinstance(token, Fault):
+                if token.kind != "authentication":
+                    raise Unreachable(token)
+                return 401
+            auth = _session_headers(token.login.access, api_key=token.login.api_key)
+        call = Call(b"", stream=False, model="", client="responses")
+        headers = {name: value for name, value in self._headers(call).items() if value and name != "content-type"}
+        return await status_of(self._http(), self._url(key, "/models"), headers | auth)
 
     async def _sent(self, url: URL, headers: Mapping[str, str], body: bytes) -> Upstream:
         for attempt in range(1, ATTEMPTS + 1):

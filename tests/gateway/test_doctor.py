@@ -27,6 +27,7 @@ KEYS = tuple(Key(name, Secret(f"key-canary-{name}")) for name in ("a", "b"))
     [
         ({"plugin": "openai"}, "/v1/models", "Bearer key-canary-a"),
         ({"plugin": "cline"}, "/v1/users/me", "Bearer key-canary-a"),
+        ({"plugin": "grok-cli"}, "/v1/models", "Bearer key-canary-a"),
         ({"plugin": "anthropic"}, "/v1/models", None),
         ({"plugin": "anthropic", "options": {"auth": "bearer"}}, "/v1/models", "Bearer key-canary-a"),
     ],
@@ -40,6 +41,25 @@ async def test_each_key_is_tried(table, path, header):
         assert ("GET", path) == (first.method, first.path)
         assert header == first.header("authorization")
         assert header is not None or "key-canary-a" == first.header("x-api-key")
+
+
+@pytest.mark.parametrize("plugin", ["cline", "grok-cli"])
+async def test_a_login_that_is_not_there_is_refused(plugin, tmp_path):
+    """Without a question to the service."""
+    async with Upstream([]) as upstream:
+        table = Provider(
+            "p", plugin, base_url=upstream.url + "/v1", credentials=(Credential("me", str(tmp_path / "no.json")),)
+        )
+        (answer,) = await ask(table)
+        assert ("me", 401) == (answer.key, answer.status)
+        assert [] == upstream.requests
+
+
+@pytest.mark.parametrize("plugin", ["cline", "grok-cli"])
+async def test_accounts_are_unreachable_in_our_words(plugin):
+    """A provider's own question fails as ours does."""
+    (answer,) = await ask(Provider("p", plugin, base_url=f"http://127.0.0.1:{closed_port()}/v1", keys=KEYS[:1]))
+    assert (0, "the upstream refuses connections") == (answer.status, answer.why)
 
 
 async def test_no_answer_is_told_in_our_words():
