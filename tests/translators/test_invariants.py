@@ -13,7 +13,7 @@ import pytest
 
 from tests.translators.readings import ALIAS, forwarded, machine_of, prepare, requested, spelled, translated
 from tests.translators.scripts import CANONICAL, DIALECTS, PAIRS, Call, Ran, Refuse, Say, Script, Think
-from tests.translators.wires import sse, stream
+from tests.translators.wires import sse, stream, whole
 from translators.carrier import is_carrier, origin_of, seal
 from translators.dialects import DIALECTS as RECORDS
 from translators.events import Carried
@@ -497,6 +497,30 @@ def test_broken_upstreams_words_are_not_shown(client, upstream):
     assert ("api", 502) == (got.fault.kind, got.fault.status)
     assert b"Traceback" not in got.raw
     assert b"Error" not in got.raw
+
+
+ODD = (
+    ('"output_tokens_details":{"reasoning_tokens":2}', '"output_tokens_details":true'),
+    ('"input_tokens_details":{', '"input_tokens_details":[],"x":{'),
+    ('"created_at":1767225600', '"created_at":true'),
+    ('"created_at":1767225600', '"created_at":1e999'),
+    ('"created_at":1767225600', '"created_at":"never"'),
+)
+
+
+@pytest.mark.parametrize(("right", "odd"), ODD)
+@pytest.mark.invariant("I36")
+def test_odd_values_of_a_native_response_raise_nothing(right, odd):
+    """What only the upstream got wrong passes to its client, streamed or not."""
+    frames = [frame.replace(right.encode(), odd.encode()) for frame in stream("responses", RICH)]
+    assert frames != stream("responses", RICH)
+    raw, machine = forwarded("responses", frames)
+    assert (True, True) == (machine.done, odd.encode() in raw or b"_details" in odd.encode())
+    body = json.dumps(json.loads(whole("responses", RICH)), separators=(",", ":")).replace(right, odd).encode()
+    native = Pair(RECORDS["responses"], RECORDS["responses"]).whole(
+        prepare("responses", "responses", stream=False, native=True), body
+    )
+    assert native.output or native.fault
 
 
 @pairs

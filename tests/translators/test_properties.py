@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.fidelity import BASES, PROBES
 from tests.translators.readings import (
     ALIAS,
     Got,
@@ -18,6 +19,7 @@ from tests.translators.readings import (
     meaning,
     prepare,
     read,
+    requested,
     spelled,
     translated,
 )
@@ -25,6 +27,7 @@ from tests.translators.scripts import DIALECTS as NAMED
 from tests.translators.scripts import PAIRS, Counts, Refuse, Say, Script, expected, scripts, stop_of
 from tests.translators.wires import MODEL, QUIRKS, sse, stream, whole
 from translators.dialects import DIALECTS
+from translators.fault import Fault, Refused
 from translators.pair import Pair
 
 pairs = pytest.mark.parametrize(("client", "upstream"), PAIRS)
@@ -34,7 +37,7 @@ few, some = settings(max_examples=max(EXAMPLES // 2, 1)), settings(max_examples=
 
 LOSSY = ("whole message", "hosted item")
 """Quirks after which an answer has another form: a whole Chat message tells its text first, a hosted item parts a message."""
-UNFIT = ("crlf", "comments", "no message_stop", "no [DONE]", "leading chunk", "no event names", "no created")
+UNFIT = ("crlf", "comments", "[DONE]", "no message_stop", "no [DONE]", "leading chunk", "no event names", "no created")
 """Quirks that the native path mends or cannot keep byte for byte."""
 
 
@@ -293,3 +296,90 @@ def test_native_stream_that_is_cut_ends_in_an_error(dialect, data):
     assert raw.startswith(sent) if machine.begun else b"" == raw
     tail = raw[len(sent) :]
     assert [line[:6] for line in tail.split(b"\n")].count(b"data: ") == machine.begun
+
+
+# Mutations: documents as they should be, but for one value
+
+
+def places_of(value: object, path: tuple = ()) -> list[tuple]:
+    """The paths of all values in a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, child in inner for found in places_of(child, (*path, key)))]
+
+
+def replaced(document: object, path: tuple, value: object) -> object:
+    """A copy of a document with another value at a path; `value` GONE leaves it out."""
+    if not path:
+        return value
+    copy = dict(document) if isinstance(document, dict) else list(document)
+    if value is GONE and len(path) == 1:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = replaced(copy[path[0]], path[1:], value)
+    return copy
+
+
+GONE = object()
+
+
+@st.composite
+def mutated(draw: st.DrawFn, document: object) -> object:
+    path = draw(st.sampled_from(places_of(document)))
+    return replaced(document, path, draw(LEAVES | st.just(GONE))) if path else draw(LEAVES)
+
+
+@pytest.mark.invariant("I36")
+@pairs
+@some
+@given(data=st.data())
+def test_no_mutated_event_raises(client, upstream, data):
+    """One wrong value in one event gives a lawful answer or an error, and nothing else."""
+    frames = stream(upstream, data.draw(scripts(upstream)))
+    at = data.draw(st.sampled_from([at for at, frame in enumerate(frames) if b"data: {" in frame]))
+    event = json.loads(frames[at].partition(b"data: ")[2])
+    frames[at] = sse(
+        data.draw(mutated(event)), frames[at][7:].partition(b"\n")[0].decode() if frames[at][:6] == b"event:" else ""
+    )
+    got = translated(client, upstream, frames)
+    assert got.terminal in ("success", "error", "http")
+    if client == upstream:
+        _, machine = forwarded(client, frames)
+        assert machine.done
+
+
+@pytest.mark.invariant("I36")
+@pairs
+@some
+@given(data=st.data())
+def test_no_mutated_answer_raises(client, upstream, data):
+    """The same for whole answers, told as a body and as a stream."""
+    body = json.loads(whole(upstream, data.draw(scripts(upstream))))
+    sent = json.dumps(data.draw(mutated(body))).encode()
+    for streamed in (True, False):
+        assert answered(client, upstream, sent, stream=streamed).terminal in ("success", "error", "http")
+    if client == upstream:
+        # A native answer is the upstream's own: whole, or a fault and nothing.
+        prepared = prepare(client, upstream, stream=False, native=True)
+        machine = Pair(DIALECTS[client], DIALECTS[upstream]).whole(prepared, sent)
+        assert bool(machine.output) == (machine.fault is None)
+
+
+@pytest.mark.invariant("I31")
+@pytest.mark.invariant("I36")
+@pairs
+@some
+@given(data=st.data())
+def test_no_mutated_request_raises(client, upstream, data):
+    """One wrong value in a request gives an upstream request or a fault of the client's, lenient, strict and native."""
+    probe = data.draw(st.sampled_from(PROBES[client]))
+    body = BASES[client] | probe.beside | probe.members
+    sent = json.dumps(data.draw(mutated(body))).encode()
+    for native, strict in ((False, False), (False, True), (True, False)):
+        try:
+            got = requested(client, upstream, sent, native=native and client == upstream, strict=strict)
+        except Refused as refused:
+            got = refused.fault  # of peek, which the gateway asks first
+        if isinstance(got, Fault):
+            assert (True, "client") == (400 <= got.status < 500, got.cause)
+        else:
+            assert isinstance(json.loads(got.body), dict)
