@@ -4,15 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from providers.api import Call, Plugin, Provider, Setup, Upstream, Verdict
-from providers.headers import upstream_headers
-from providers.identity import USER_AGENT
+from providers.client import Client
 from providers.judgement import judged
-from providers.transport import send
 from translators.carrier import origin_of
 from translators.conversation import Conversation, DialectName
 from translators.dialect import Target
@@ -49,7 +46,7 @@ class Anthropic:
         self._bearer = isinstance(setup.options, Options) and setup.options.auth == "bearer"
         base = setup.base_url if re.search(r"/v\d+\Z", setup.base_url) else f"{setup.base_url}/v1"
         self._url = URL(f"{base}/messages")
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(setup)
         self._refused: set[str] = set()
 
     def origin(self, model: str) -> str:
@@ -67,16 +64,7 @@ class Anthropic:
 
     async def open(self, call: Call, key: str) -> Upstream:
         """POST the request with one key."""
-        if self._session is None:
-            self._session = self._setup.session(connect_s=self._setup.connect_s, trust_env=self._setup.trust_env)
-        fixed = {
-            "content-type": "application/json",
-            "accept": "text/event-stream" if call.stream else "application/json",
-            "accept-encoding": "identity" if call.stream else "gzip, deflate",
-            "user-agent": USER_AGENT,
-            **self._setup.headers,
-        }
-        headers = upstream_headers(call.client_headers, FORWARDED if call.native else (), fixed)
+        headers = self._client.headers(call, FORWARDED if call.native else ())
         headers.setdefault("anthropic-version", VERSION)
         betas = self._betas(headers.pop(BETA, ""), call)
         if betas:
@@ -86,7 +74,7 @@ class Anthropic:
             headers["authorization"] = f"Bearer {secret}"
         else:
             headers["x-api-key"] = secret
-        return await send(self._session, self._url, headers, call.body)
+        return await self._client.post(self._url, headers, call.body)
 
     def _betas(self, asked: str, call: Call) -> str:
         flags = [flag.strip() for flag in asked.split(",") if flag.strip()]
@@ -111,8 +99,7 @@ class Anthropic:
 
     async def close(self) -> None:
         """Close the session."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
 
 def build(setup: Setup) -> Provider:

@@ -17,14 +17,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from providers.api import Call, Plugin, Provider, Setup, Unreachable, Upstream, Verdict
+from providers.client import Client
 from providers.cline_account import Account, Expired, Grant, Unavailable, bearer, default_file, expiry_of
 from providers.cline_models import MAX_LIST_BYTES, Models
-from providers.headers import upstream_headers
 from providers.identity import USER_AGENT
 from providers.judgement import judged
 from providers.question import status_of
@@ -94,7 +93,7 @@ class Cline:
         self._setup = setup
         self._clock = clock
         self._url = URL(setup.base_url + "/chat/completions")
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(setup)
         self._accounts = {
             name: Account(Path(file) if file else default_file(name), self._refresh, clock)
             for name, file in setup.credentials.items()
@@ -132,7 +131,7 @@ class Cline:
         except Unavailable:
             message = "the upstream account's token could not be renewed"
             raise Unreachable(Fault(kind="overloaded", message=message)) from None
-        return await send(self._opened(), self._url, self._headers(call, key, authorization), call.body)
+        return await send(self._client.session, self._url, self._headers(call, key, authorization), call.body)
 
     async def probe(self, key: str) -> int:
         """Return the status of a question about the account; 401 for a login that is over. Raises Unreachable."""
@@ -145,17 +144,10 @@ class Cline:
             raise Unreachable(Fault(kind="overloaded", message=message)) from None
         headers = {"accept": "application/json", "user-agent": USER_AGENT, **self._setup.headers}
         url = URL(self._setup.base_url + "/users/me")
-        return await status_of(self._opened(), url, headers | {"authorization": authorization})
+        return await status_of(self._client.session, url, headers | {"authorization": authorization})
 
     def _headers(self, call: Call, key: str, authorization: str) -> dict[str, str]:
-        fixed = {
-            "content-type": "application/json",
-            "accept": "text/event-stream",
-            "accept-encoding": "identity",
-            "user-agent": USER_AGENT,
-            **self._setup.headers,
-        }
-        headers = upstream_headers({}, (), fixed)
+        headers = self._client.headers(call, stream=True)
         if call.request_id:
             headers["x-request-id"] = call.request_id
         if call.session:
@@ -208,7 +200,7 @@ class Cline:
         try:
             async with (
                 asyncio.timeout(LIST_S),
-                self._opened().get(url, headers=headers, allow_redirects=False) as reply,
+                self._client.session.get(url, headers=headers, allow_redirects=False) as reply,
             ):
                 body = await reply.content.read(MAX_LIST_BYTES + 1) if reply.status == 200 else b""
                 while body and not reply.content.at_eof() and len(body) <= MAX_LIST_BYTES:
@@ -224,7 +216,7 @@ class Cline:
         try:
             async with asyncio.timeout(REFRESH_S):
                 url = URL(self._setup.base_url + "/auth/refresh")
-                reply = await send(self._opened(), url, headers | self._setup.headers, body)
+                reply = await send(self._client.session, url, headers | self._setup.headers, body)
                 try:
                     answer = await reply.read(MAX_TOKEN_BYTES)
                 finally:
@@ -233,15 +225,9 @@ class Cline:
             raise Unavailable("no answer") from None
         return _granted(reply.status, answer)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = self._setup.session(connect_s=self._setup.connect_s, trust_env=self._setup.trust_env)
-        return self._session
-
     async def close(self) -> None:
         """Close the session."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
 
 def _family(model: str) -> str:

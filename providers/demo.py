@@ -9,15 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import aiohttp
 import msgspec
 from aiohttp import web
 from yarl import URL
 
 from providers.api import Call, Plugin, Provider, Setup, Upstream, Verdict
-from providers.identity import USER_AGENT
+from providers.client import Client
 from providers.judgement import judged
-from providers.transport import send
 from translators.carrier import origin_of
 from translators.conversation import Conversation, DialectName
 from translators.dialect import Target
@@ -209,7 +207,7 @@ class Demo:
         self.key_names: tuple[str, ...] = ("demo",)
         self._setup = setup
         self._script = Script()
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(setup)
 
     def origin(self, model: str) -> str:
         """Return the tag of opaque state (there is none here)."""
@@ -226,10 +224,7 @@ class Demo:
     async def open(self, call: Call, key: str) -> Upstream:
         """POST the request to the script."""
         await self._script.start()
-        if self._session is None:
-            self._session = self._setup.session(connect_s=self._setup.connect_s, trust_env=False)
-        headers = {"content-type": "application/json", "user-agent": USER_AGENT}
-        return await send(self._session, self._script.url, headers, call.body)
+        return await self._client.post(self._script.url, self._client.headers(call), call.body)
 
     async def judge(self, status: int, headers: Mapping[str, str], body: bytes, call: Call, key: str) -> Verdict:
         """Apply the shared judgement."""
@@ -237,8 +232,7 @@ class Demo:
 
     async def close(self) -> None:
         """Close session and socket."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
         await self._script.stop()
 
 

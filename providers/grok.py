@@ -14,19 +14,18 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from providers import grok_body
 from providers.api import Call, Plugin, Provider, Setup, Unreachable, Upstream, Verdict
+from providers.client import Client
 from providers.grok_catalog import Catalog
 from providers.grok_issuer import Issuer
 from providers.grok_login import own_file
 from providers.grok_refresh import Credential
 from providers.grok_seals import Seals, Watched
 from providers.grok_status import Sentence, judge, retryable
-from providers.headers import upstream_headers
 from providers.question import status_of
 from providers.secret import Secret
 from providers.transport import ERRORS, send
@@ -78,7 +77,7 @@ class GrokCLI:
         self.key_names = (*setup.credentials, *setup.keys)
         self.options: Options = setup.options if isinstance(setup.options, Options) else Options()
         self._setup = setup
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(setup)
         self._issuers: dict[str, Issuer] = {}
         gate = asyncio.Semaphore(REFRESHES)
         self._logins = {
@@ -161,11 +160,11 @@ class GrokCLI:
             auth = _session_headers(token.login.access, api_key=token.login.api_key)
         call = Call(b"", stream=False, model="", client="responses")
         headers = {name: value for name, value in self._headers(call).items() if value and name != "content-type"}
-        return await status_of(self._http(), self._url(key, "/models"), headers | auth)
+        return await status_of(self._client.session, self._url(key, "/models"), headers | auth)
 
     async def _sent(self, url: URL, headers: Mapping[str, str], body: bytes) -> Upstream:
         for attempt in range(1, ATTEMPTS + 1):
-            reply = await send(self._http(), url, headers, body)
+            reply = await send(self._client.session, url, headers, body)
             if attempt == ATTEMPTS or not retryable(reply.status, reply.headers):
                 return reply
             reply.abort()
@@ -183,18 +182,14 @@ class GrokCLI:
 
     def _headers(self, call: Call) -> dict[str, str]:
         version = self.options.client_version
-        fixed = {
-            "content-type": "application/json",
-            "accept": "text/event-stream" if call.stream else "application/json",
-            "accept-encoding": "identity" if call.stream else "gzip, deflate",
-            "user-agent": f"grok-shell/{version} (linux; x86_64)",
-            "x-grok-client-version": version,
-            "x-grok-client-identifier": "grok-shell",
-            "x-grok-model-override": call.model,
-            **self._setup.headers,
-        }
         # None of the client's: its x-grok-* headers name its own session and switch on private events.
-        return upstream_headers({}, (), fixed)
+        return self._client.headers(
+            call,
+            user_agent=f"grok-shell/{version} (linux; x86_64)",
+            x_grok_client_version=version,
+            x_grok_client_identifier="grok-shell",
+            x_grok_model_override=call.model,
+        )
 
     def _url(self, key: str, path: str) -> URL:
         base = self._setup.base_url
@@ -204,14 +199,9 @@ class GrokCLI:
             base = API_URL
         return URL(base + path)
 
-    def _http(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = self._setup.session(connect_s=self._setup.connect_s, trust_env=self._setup.trust_env)
-        return self._session
-
     def _issuer(self, url: str) -> Issuer:
         agent = f"grok-shell/{self.options.client_version} (linux; x86_64)"
-        made = Issuer(self._http, url, allowed=self.options.issuer_hosts, agent=agent, wall=time.time)
+        made = Issuer(lambda: self._client.session, url, allowed=self.options.issuer_hosts, agent=agent, wall=time.time)
         return self._issuers.setdefault(url, made)
 
     # ------------------------------------------------------------------ judgement
@@ -284,7 +274,8 @@ class GrokCLI:
             headers["if-none-match"] = self._catalog.etag
         try:
             async with asyncio.timeout(10):
-                async with self._http().get(self._url(key, "/models"), headers=headers, allow_redirects=False) as reply:
+                session, url = self._client.session, self._url(key, "/models")
+                async with session.get(url, headers=headers, allow_redirects=False) as reply:
                     body = await reply.content.read(4 * 1024 * 1024)
                     self._catalog.heard(reply.status, reply.headers.get("etag", ""), body, monotonic())
         except (*ERRORS, TimeoutError):
@@ -294,8 +285,7 @@ class GrokCLI:
         """Stop asking and close the session."""
         if self._asking is not None:
             self._asking.cancel()
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
 
 class Refusal:

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 
-import aiohttp
 from yarl import URL
 
 from providers.api import Call, Plugin, Provider, Setup, Upstream, Verdict
-from providers.headers import upstream_headers
-from providers.identity import USER_AGENT
+from providers.client import Client
 from providers.judgement import judged
-from providers.transport import send
 from translators.carrier import origin_of
 from translators.conversation import Conversation
 from translators.dialect import Target
@@ -36,7 +33,7 @@ class OpenAI:
         self._keys = setup.keys
         self._setup = setup
         self._url = URL(setup.base_url + PATHS[setup.dialect])
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(setup)
 
     def origin(self, model: str) -> str:
         """Return the tag of opaque state: this provider, its address, and the model's family."""
@@ -52,19 +49,10 @@ class OpenAI:
 
     async def open(self, call: Call, key: str) -> Upstream:
         """POST the request with one key."""
-        if self._session is None:
-            self._session = self._setup.session(connect_s=self._setup.connect_s, trust_env=self._setup.trust_env)
-        fixed = {
-            "content-type": "application/json",
-            "accept": "text/event-stream" if call.stream else "application/json",
-            "accept-encoding": "identity" if call.stream else "gzip, deflate",
-            "user-agent": USER_AGENT,
-            **self._setup.headers,
-        }
-        headers = upstream_headers(call.client_headers, FORWARDED if call.native else (), fixed)
+        headers = self._client.headers(call, FORWARDED if call.native else ())
         if key in self._keys:
             headers["authorization"] = f"Bearer {self._keys[key].reveal()}"
-        return await send(self._session, self._url, headers, call.body)
+        return await self._client.post(self._url, headers, call.body)
 
     async def judge(self, status: int, headers: Mapping[str, str], body: bytes, call: Call, key: str) -> Verdict:
         """Apply the shared judgement."""
@@ -72,8 +60,7 @@ class OpenAI:
 
     async def close(self) -> None:
         """Close the session."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
 
 def build(setup: Setup) -> Provider:

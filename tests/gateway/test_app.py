@@ -476,7 +476,7 @@ async def test_a_reload_leaves_running_requests_alone():
         go_on.set()
         reply = await reading
         await until(lambda: not old.running)
-        assert old.upstreams["up"].provider._session.closed
+        assert old.upstreams["up"].provider._client.session.closed
     assert ENDS["chat"] in reply.body
     assert "new" == upstream.requests[1].json["model"]
 
@@ -490,5 +490,5 @@ async def test_an_idle_runtime_is_closed_when_it_is_replaced():
         old = gateway.runtime
         await until(lambda: not old.running)
         gateway.reload(config(provider(upstream.url)))
-        await until(lambda: old.upstreams["up"].provider._session.closed)
+        await until(lambda: old.upstreams["up"].provider._client.session.closed)
         assert old is not gateway.runtime
