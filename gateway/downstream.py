@@ -1,6 +1,5 @@
 """The client's side of an exchange: status and headers sent once, bytes written in order, nothing after the end."""
 
-import math
 from time import monotonic
 
 from aiohttp import web
@@ -32,7 +31,8 @@ def error_response(dialect: Dialect, fault: Fault, request_id: str) -> web.Respo
     """Return a Fault as a whole HTTP reply in the dialect's envelope."""
     headers = id_headers(dialect, request_id)
     if fault.retry_after_s is not None and fault.kind in ("rate_limited", "overloaded"):
-        headers["retry-after"] = str(max(1, math.ceil(fault.retry_after_s)))
+        # To the nearest second: two seconds into a wait of ten, eight are left, not nine.
+        headers["retry-after"] = str(max(1, round(fault.retry_after_s)))
     return web.Response(
         status=fault.status, body=dialect.envelope(fault, request_id), content_type="application/json", headers=headers
     )
