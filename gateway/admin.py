@@ -7,6 +7,7 @@ secret, and it all needs the admin's own credential (`Gateway.handle` checks it 
 import asyncio
 import os
 import time
+from contextlib import aclosing
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -156,14 +157,13 @@ async def events(gateway: "Gateway", inbound: "Inbound") -> web.StreamResponse:
     last = inbound.request.headers.get("last-event-id", "")
     newest = inbound.request.query.get("newest", "")
     wanted = int(newest) if newest.isascii() and newest.isdecimal() and len(newest) < 6 else KEPT
-    begun = False
     try:
-        async for data in feed.follow(last, wanted):
-            if not begun:
-                await response.prepare(inbound.request)
-                begun = True
-            async with asyncio.timeout(WRITE_S):
-                await response.write(data)
+        async with aclosing(feed.follow(last, wanted)) as frames:
+            async for data in frames:
+                if not response.prepared:
+                    await response.prepare(inbound.request)
+                async with asyncio.timeout(WRITE_S):
+                    await response.write(data)
     except Full:
         busy = "too many pages and tails follow already\n"
         return web.Response(status=503, text=busy, headers=PRIVATE | {"retry-after": "5"})
@@ -171,8 +171,7 @@ async def events(gateway: "Gateway", inbound: "Inbound") -> web.StreamResponse:
         if inbound.request.transport is not None:
             inbound.request.transport.abort()
         return response
-    if begun:
-        await response.write_eof()
+    await response.write_eof()
     return response
 
 

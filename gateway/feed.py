@@ -8,7 +8,7 @@ follower of an earlier process gets all that the new one has.
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -106,7 +106,7 @@ class Feed:
             msgspec.json.encode(entry.record),
         )
 
-    async def follow(self, last_id: str, newest: int = KEPT) -> AsyncIterator[bytes]:
+    async def follow(self, last_id: str, newest: int = KEPT) -> AsyncGenerator[bytes]:
         """Yield frames from an id on, comments in silence, until the feed closes; raises Full."""
         if len(self._followers) >= MAX_FOLLOWERS:
             raise Full

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -315,3 +316,22 @@ async def test_the_clients_are_named_but_not_their_keys():
     for secret in (CLIENT_KEY, ADMIN_KEY, "upstream-key-0001"):
         assert secret not in text
         assert Secret(secret).sha256() not in text
+
+
+@pytest.mark.promise("S04")
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("127.0.0.1", 5), True),
+        (("::1", 5, 0, 0), True),
+        (("::ffff:127.0.0.1", 5), True),
+        (("192.0.2.1", 5), False),
+        (("2001:db8::1", 5), False),
+        (None, False),
+    ],
+)
+def test_only_loopback_peers_are_of_this_machine(peer, expected):
+    """Whatever host a request names, it has to come from here."""
+
+    transport = SimpleNamespace(get_extra_info=lambda name: peer)
+    assert expected == admin.trusted_peer(SimpleNamespace(transport=transport, headers={"host": "localhost:8788"}))

@@ -341,3 +341,21 @@ def test_the_commands_ask_the_gateway(command, capsys):
 def test_refusals_say_what_to_do(status, part):
     """Each status has its words."""
     assert part in refusal(status, "http://gate")
+
+
+async def test_tail_says_when_the_gateway_goes_and_comes(monkeypatch, capsys):
+    """Talk goes to stderr, so that stdout holds records alone; a feed that ends ends the command."""
+
+    async def told(url, headers, *, lost, found):
+        lost()
+        found()
+        yield 3
+        yield Record(ts="2026-01-01T10:20:30.000Z", request_id="r1", outcome="complete")
+
+    monkeypatch.setattr("gateway.tail.follow", told)
+    assert 0 == await _follow(Target("http://gate", {}), options("tail"))
+    shown = capsys.readouterr()
+    assert "10:20:30 ✓ - - → - r1\n" == shown.out
+    assert ["is gone", "is back", "3 requests were missed"] == [
+        part for part in ("is gone", "is back", "3 requests were missed") if part in shown.err
+    ]
