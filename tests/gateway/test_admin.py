@@ -332,6 +332,5 @@ async def test_the_clients_are_named_but_not_their_keys():
 )
 def test_only_loopback_peers_are_of_this_machine(peer, expected):
     """Whatever host a request names, it has to come from here."""
-
     transport = SimpleNamespace(get_extra_info=lambda name: peer)
     assert expected == admin.trusted_peer(SimpleNamespace(transport=transport, headers={"host": "localhost:8788"}))
