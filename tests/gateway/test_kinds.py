@@ -44,6 +44,8 @@ ANSWERS: dict[str, tuple[list[bytes], str, list[Any]]] = {
     "index from one": ([call(WHOLE, index=1), TOOLS, DONE], "tool", CALL),
     "arguments null, then whole": ([call(None), call(WHOLE, id=None, name=None), TOOLS, DONE], "tool", CALL),
     "arguments as an object": ([call({"q": "x"}), TOOLS, DONE], "tool", CALL),
+    "a placeholder for arguments": ([call("{}"), call('{"q"', name=None), call(':"x"}', name=None), TOOLS], "tool", CALL),
+    "arguments told again": ([call('{"q"'), call(':"x"}', name=None), call(WHOLE), TOOLS], "tool", CALL),
     "call in the last chunk": ([call(WHOLE, reason="tool_calls"), DONE], "tool", CALL),
     "stub of a legacy call": ([call(WHOLE), chunk({"function_call": {"name": "", "arguments": ""}}), TOOLS], "tool", CALL),
     "empty reason in every chunk": ([chunk({"content": "ok"}, ""), call(WHOLE, reason=""), TOOLS], "tool", TEXT + CALL),

@@ -139,11 +139,30 @@ def test_a_call_without_a_name_gets_one_at_the_end():
 
 
 def test_an_ended_call_takes_no_more_arguments():
-    """White space is harmless, anything else contradicts."""
-    stream = Stream().feed(piece(0, "a", "f", "{}"), piece(1, "b", "g", "{"))
-    assert [] == stream.calls.push([piece(0, None, None, " ")], whole=False)
+    """White space and what it has already are harmless, anything else contradicts."""
+    stream = Stream().feed(piece(0, "a", "f", '{"x":1}'), piece(1, "b", "g", "{"))
+    assert [] == stream.calls.push([piece(0, None, None, " "), piece(0, None, None, '{"x":1}')], whole=False)
     with pytest.raises(Contradiction):
-        stream.feed(piece(0, None, None, "{}"))
+        stream.feed(piece(0, None, None, '{"x":2}'))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece(0, "a", "f", "{}"), piece(0, None, None, '{"x":'), piece(0, None, None, "1}")],
+        [piece(0, "a", "f", '{"x":'), piece(0, None, None, "1}"), piece(0, None, None, '{"x":1}')],
+        [piece(0, "a", "f", '{"x":1}'), piece(0, "a", "f", '{"x":1}')],
+    ],
+)
+def test_a_placeholder_and_a_repetition_are_no_arguments(pieces):
+    """Relays put `{}` before the fragments, and servers tell complete arguments again at the end."""
+    assert [("a", "f", '{"x":1}')] == Stream().feed(*pieces).result()
+
+
+def test_a_placeholder_that_nothing_follows_is_the_arguments():
+    """A call of a tool without parameters, ended by the next one or by the answer's end."""
+    stream = Stream().feed(piece(0, "a", "f", "{}"), piece(1, "b", "g", "{}"))
+    assert [("a", "f", "{}"), ("b", "g", "{}")] == stream.result()
 
 
 def test_an_incomplete_call_stays_open():
@@ -175,7 +194,7 @@ def test_legacy_and_new_calls_do_not_mix():
     stream = Stream()
     assert [] == stream.calls.legacy(FunctionDelta("", ""))
     stream.events += stream.calls.legacy(FunctionDelta("f", "{}"))
-    assert [BlockStart(1, "tool", "call_up_1_0", "f"), Delta(1, "{}")] == stream.events
+    assert [BlockStart(1, "tool", "call_up_1_0", "f")] == stream.events
     with pytest.raises(Contradiction):
         stream.feed(piece(0, "a", "g", "{}"))
 

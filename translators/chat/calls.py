@@ -27,7 +27,7 @@ class Contradiction(Exception):
 class _Slot:
     """One call: what is known of it, and its arguments so far (for the check whether they are complete)."""
 
-    __slots__ = ("custom", "ended", "held", "id", "key", "legacy", "name", "pieces")
+    __slots__ = ("blank", "custom", "ended", "held", "id", "key", "legacy", "name", "pieces")
 
     def __init__(self, *, legacy: bool = False) -> None:
         self.key: int | None = None
@@ -38,10 +38,27 @@ class _Slot:
         self.ended = False
         self.custom = False
         self.legacy = legacy
+        self.blank = False
+        """Its only fragment so far is `{}`: all of the arguments, or a placeholder before them."""
 
     @property
     def complete(self) -> bool:
-        return self.custom or is_object("".join(self.pieces))
+        return self.custom or (self.blank and not self.pieces) or is_object("".join(self.pieces))
+
+    def fresh(self, text: str) -> str:
+        """Return what a fragment adds: not a placeholder, and nothing when it tells complete arguments again."""
+        if not _maybe_whole(text) or self.custom:
+            return text
+        if not self.pieces and text == "{}":
+            self.blank = True
+            return ""
+        return "" if text == "".join(self.pieces) and self.complete else text
+
+    def end(self, key: int, *, complete: bool = True) -> list[Event]:
+        """Return the events of the call's end; a placeholder that nothing followed was all of its arguments."""
+        self.ended = True
+        alone: list[Event] = [Delta(key, "{}")] if self.blank and not self.pieces else []
+        return [*alone, BlockEnd(key, complete)]
 
 
 class Calls:
@@ -76,7 +93,7 @@ class Calls:
             return None
         slot = self._by_index.get(call.index)
         text = function.arguments
-        if slot is None or slot.key is None or slot.ended or type(text) is not str or not text:
+        if slot is None or slot.key is None or slot.ended or type(text) is not str or not text or _maybe_whole(text):
             return None
         slot.pieces.append(text)
         return Delta(slot.key, text)
@@ -92,8 +109,7 @@ class Calls:
         out: list[Event] = []
         for slot in self._slots:
             if slot.key is not None and not slot.ended and slot.complete:
-                slot.ended = True
-                out.append(BlockEnd(slot.key))
+                out.extend(slot.end(slot.key))
         return out
 
     def close(self, *, complete: bool) -> list[Event]:
@@ -104,7 +120,7 @@ class Calls:
             if slot.ended:
                 continue
             slot.ended = True
-            if not (slot.id or slot.name or slot.held):
+            if not (slot.id or slot.name or slot.held or slot.blank):
                 self._notes.omitted("tool_calls", "an empty tool call is left out")
                 continue
             if not slot.name:
@@ -114,7 +130,7 @@ class Calls:
             if key is None:
                 key, events = self._open(slot)
                 out.extend(events)
-            out.append(BlockEnd(key, complete or slot is not last))
+            out.extend(slot.end(key, complete=complete or slot is not last))
         self._waiting = len(self._slots)
         return out
 
@@ -126,12 +142,13 @@ class Calls:
             out = self.leave()
             found = self._new(call)
         elif found.ended:
-            if text.strip():
+            if found.fresh(text).strip():
                 raise Contradiction("the upstream added to a tool call that had ended")
             return out
         if call.custom is not None:
             found.custom = True
         self._identity(found, call.id or "", name)
+        text = found.fresh(text)
         if text:
             found.pieces.append(text)
             if found.key is None:
@@ -191,7 +208,7 @@ class Calls:
             slot = self._slots[self._waiting]
             later = self._waiting < len(self._slots) - 1
             # A server that sends arguments before an id will not send an id any more.
-            if not slot.name or not (slot.id or slot.held or later or whole or slot.legacy):
+            if not slot.name or not (slot.id or slot.held or slot.blank or later or whole or slot.legacy):
                 break
             out.extend(self._open(slot)[1])
             self._waiting += 1
@@ -209,6 +226,11 @@ class Calls:
         out.extend(Delta(key, text) for text in slot.held)
         slot.held.clear()
         return key, out
+
+
+def _maybe_whole(text: str) -> bool:
+    """Tell whether a fragment may be an object of its own; hardly one is, so only such are compared with the rest."""
+    return text[:1] == "{" and text[-1:] == "}"
 
 
 def _content(call: CallDelta) -> tuple[str, str]:
