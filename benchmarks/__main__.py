@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("gateway.py", "pool.py", "replay.py")
+SCRIPTS = ("gateway.py", "pool.py", "replay.py", "observe.py")
 
 for script in SCRIPTS:
     if (HERE / script).exists():
