@@ -61,6 +61,7 @@ _WORDS: dict[str, Kind] = {
     "not_found": "not_found",
     "model_not_found": "not_found",
     "request_too_large": "too_large",
+    "rate_limit": "rate_limited",  # Cline, inside its streams (spec/cline.md 1.6)
     "rate_limit_error": "rate_limited",
     "rate_limit_exceeded": "rate_limited",
     "rate_limited": "rate_limited",

@@ -182,6 +182,8 @@ def test_odd_codes_are_no_codes(code):
         ({"message": "m", "type": "overloaded_error"}, "overloaded", 503),
         ({"message": "m", "code": "insufficient_quota"}, "billing", 402),
         ({"message": "m", "code": "rate_limit_exceeded", "type": "server_error"}, "rate_limited", 429),
+        ({"message": "m", "code": "rate_limit"}, "rate_limited", 429),
+        ({"choices": [{"error": {"message": "m", "code": "rate_limit"}}]}, "rate_limited", 429),
         ({"message": "m", "code": 7}, "api", 502),
         ("m", "api", 502),
         (None, "api", 502),

@@ -24,7 +24,12 @@ from translators.responses.counts import spent, usage_of
             },
             Usage(12, 5, 3, 7, 2),
         ),
-        ({"input_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(0, 5, None, None, None)),
+        ({"input_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(0, 3, None, None, None)),
+        (
+            {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 5}},
+            Usage(0, 2, 1, None, None),
+        ),
+        ({"output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(None, 5, None, 3, None)),
         ({"input_tokens": 3, "input_tokens_details": None, "output_tokens_details": None}, Usage(3)),
         ({"input_tokens": 3.0, "output_tokens": -1}, Usage(3)),
         ({"input_tokens": 3, "output_tokens": True}, Usage(3)),

@@ -62,10 +62,14 @@ def read_usage(raw: bytes | msgspec.Raw) -> Usage | None:
     read = _first(details.cached_tokens, wire.cached_tokens, wire.prompt_cache_hit_tokens)
     write = _first(details.cache_write_tokens, details.cached_creation_tokens, wire.cache_creation_input_tokens)
     reasoning = _count(wire.completion_tokens_details.reasoning_tokens) if wire.completion_tokens_details else None
+    if prompt is not None:
+        # A part is never more than the whole (spec/cline.md 12.30).
+        read = None if read is None else min(read, prompt)
+        write = None if write is None else min(write, prompt - (read or 0))
     if reasoning is not None and output is not None and reasoning > output:
         reasoning = None
     found = Usage(
-        uncached=None if prompt is None else max(0, prompt - (read or 0) - (write or 0)),
+        uncached=None if prompt is None else prompt - (read or 0) - (write or 0),
         cache_read=read,
         cache_write=write,
         output=output,

@@ -20,10 +20,14 @@ def usage_of(value: Any) -> Usage | None:
     details = value.get("input_tokens_details")
     read, write = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
     reasoning = _count(value.get("output_tokens_details"), "reasoning_tokens")
+    if prompt is not None:
+        # A part is never more than the whole (spec/cline.md 12.30).
+        read = None if read is None else min(read, prompt)
+        write = None if write is None else min(write, prompt - (read or 0))
     if reasoning is not None and output is not None and reasoning > output:
         reasoning = None
     return Usage(
-        uncached=None if prompt is None else max(0, prompt - (read or 0) - (write or 0)),
+        uncached=None if prompt is None else prompt - (read or 0) - (write or 0),
         cache_read=read,
         cache_write=write,
         output=output,
