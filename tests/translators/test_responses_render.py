@@ -386,3 +386,13 @@ def test_extras_are_noted():
 def test_several_answers_are_refused():
     """A Responses upstream gives one answer."""
     assert "n" == refused(Controls(n=2), dialect="chat").param
+
+
+@pytest.mark.invariant("I36")
+@pytest.mark.parametrize("native", [True, False])
+def test_a_tool_that_is_declared_twice_is_sent_once(native):
+    """Equal declarations collapse, in a namespace too (1.4)."""
+    tools = [Tool("function", "f", at=f"tools.{at}") for at in range(2)]
+    tools += [Tool("function", "f", namespace="n", at=f"tools.2.tools.{at}") for at in range(2)]
+    names = [tool["name"] for tool in rendered(tools=tuple(tools), native=native)["tools"]]
+    assert (["f", "n"] if native else ["f", "n__f"]) == names

@@ -29,10 +29,12 @@ from translators.media import data_uri, image_url
 from translators.notes import Notes
 from translators.toolbox import Toolbox, wrap
 
-__all__ = ["IMAGE_NOTE", "rendered_messages"]
+__all__ = ["FILE_NOTE", "IMAGE_NOTE", "rendered_messages"]
 
 IMAGE_NOTE = "[image]"
 """Stands in a tool message's text for an image that follows in a user message."""
+FILE_NOTE = "[file]"
+"""The same for a file that is no text."""
 
 _ERROR = "ERROR: "
 _NO_IMAGES = "[image left out: the model takes no images]"
@@ -115,14 +117,14 @@ class _Writer:
             self.out.append({"role": role, "content": content})
 
     def _user(self, turn: Turn) -> None:
-        images: list[Image] = []
+        media: list[Image | Document] = []
         rest: list[Part] = []
         for part in turn.parts:
             if isinstance(part, ToolResult):
-                self._result(part, turn.at, images)
+                self._result(part, turn.at, media)
             else:
                 rest.append(part)
-        content = [wire for part in (*images, *rest) for wire in self._content(part, turn.at)]
+        content = [wire for part in (*media, *rest) for wire in self._content(part, turn.at)]
         if not content:
             return
         texts = [part for part in content if part["type"] == "text"]
@@ -132,31 +134,33 @@ class _Writer:
         else:
             self.out.append({"role": "user", "content": filled})
 
-    def _result(self, result: ToolResult, at: str, images: list[Image]) -> None:
+    def _result(self, result: ToolResult, at: str, media: list[Image | Document]) -> None:
         texts: list[str] = []
         for part in result.parts:
             if isinstance(part, Image):
                 if self._target.traits.image_input:
-                    images.append(part)
+                    media.append(part)
                     texts.append(IMAGE_NOTE)
                     self._notes.changed(at, "a tool's image follows in a user message")
                 else:
                     texts.append(self._no_image(at))
-            elif isinstance(part, Document):
-                texts.append(self._told(part, at))
-            else:
+            elif not isinstance(part, Document):
                 texts.append(part.text)
+            elif part.text is not None:
+                texts.append(self._told(part, part.text, at))
+            else:
+                media.append(part)
+                texts.append(FILE_NOTE)
+                self._notes.changed(at, "a tool's file follows in a user message")
         text = "\n".join(texts)
         if result.is_error:
             self._notes.changed(at, "a failed tool result begins with ERROR")
             text = _ERROR + text
         self.out.append({"role": "tool", "tool_call_id": call_id_for_openai(result.call_id), "content": text})
 
-    def _told(self, document: Document, at: str) -> str:
-        if document.text is None:
-            raise refuse(f"{at}: a tool result cannot hold this file", param=at, code="unsupported_content")
+    def _told(self, document: Document, text: str, at: str) -> str:
         self._notes.changed(at, "a document is sent as text")
-        return f"{document.title}\n\n{document.text}" if document.title else document.text
+        return f"{document.title}\n\n{text}" if document.title else text
 
     def _no_image(self, at: str) -> str:
         self._notes.dropped(at, "the model takes no images", "unsupported_content")
@@ -171,8 +175,8 @@ class _Writer:
                 yield {"type": "image_url", "image_url": {**url, "detail": part.detail} if part.detail else url}
             case Image():
                 yield {"type": "text", "text": self._no_image(at)}
-            case Document(text=str()):
-                yield {"type": "text", "text": self._told(part, at)}
+            case Document(text=str(text)):
+                yield {"type": "text", "text": self._told(part, text, at)}
             case Document():
                 yield self._file(part, at)
             case Opaque(kind=kind):

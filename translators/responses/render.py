@@ -65,7 +65,8 @@ def _refuse(conversation: Conversation) -> None:
 
 
 def _tools(conversation: Conversation, box: Toolbox, target: Target, notes: Notes) -> dict[str, Any]:
-    entries = iter(box.entries)
+    # A tool that is declared twice in the same way has one entry (1.4).
+    left = {(entry.tool.namespace, entry.tool.name): entry for entry in box.entries}
     tools: list[dict[str, Any] | msgspec.Raw] = []
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in conversation.tools:
@@ -75,7 +76,10 @@ def _tools(conversation: Conversation, box: Toolbox, target: Target, notes: Note
             else:
                 notes.dropped(tool.at or "tools", f"no {tool.name} at this upstream", code="unsupported_tool")
             continue
-        written = _tool(next(entries), notes)
+        entry = left.pop((tool.namespace, tool.name), None)
+        if entry is None:
+            continue
+        written = _tool(entry, notes)
         if tool.namespace is None or box.flat:
             tools.append(written)
         elif tool.namespace in spaces:
