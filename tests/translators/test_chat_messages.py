@@ -124,7 +124,7 @@ def test_documents_become_files_or_text():
     [
         Document(url="https://a.example/x.pdf"),
         Document(media_type="text/csv", data="aGk="),
-        ToolResult("c", (Document(data="aGk="),)),
+        ToolResult("c", (Document(media_type="text/csv", data="aGk="),)),
         Reasoning("x"),
         ToolCall("a", "f", "{}"),
     ],
@@ -282,3 +282,16 @@ def test_a_trailing_assistant_turn_is_noted():
     notes = Notes()
     assert "assistant" == rendered(HI, assistant(Text("So")), notes=notes)[-1]["role"]
     assert ["changed"] == [note.kind for note in notes.kept]
+
+
+def test_a_results_file_follows_in_a_user_message():
+    """A PDF stands beside the images, and the tool message says that it does (1.12)."""
+    pdf = Document(data="aGk=", title="a.pdf")
+    notes = Notes()
+    part = {"type": "file", "file": {"file_data": "data:application/pdf;base64,aGk=", "filename": "a.pdf"}}
+    assert [
+        {"role": "tool", "tool_call_id": "a", "content": "x\n[file]\n[image]"},
+        {"role": "user", "content": [part, PNG_PART]},
+    ] == rendered(user(ToolResult("a", (Text("x"), pdf, PNG))), notes=notes)
+    assert "a tool's file follows in a user message" == notes.kept[0].message
+    assert "unsupported_content" == refused(user(ToolResult("a", (Document(url="https://a.example/x.pdf"),)))).code
