@@ -159,6 +159,13 @@ def test_a_placeholder_and_a_repetition_are_no_arguments(pieces):
     assert [("a", "f", '{"x":1}')] == Stream().feed(*pieces).result()
 
 
+def test_null_is_no_arguments():
+    """Servers write it for a tool without parameters; inside arguments it is a value."""
+    assert [("a", "f", "{}")] == Stream().feed(piece(0, "a", "f", "null")).result()
+    inside = (piece(0, "a", "f", '{"x":'), piece(0, None, None, "null"), piece(0, None, None, "}"))
+    assert [("a", "f", '{"x":null}')] == Stream().feed(*inside).result()
+
+
 def test_a_placeholder_that_nothing_follows_is_the_arguments():
     """A call of a tool without parameters, ended by the next one or by the answer's end."""
     stream = Stream().feed(piece(0, "a", "f", "{}"), piece(1, "b", "g", "{}"))

@@ -18,6 +18,8 @@ __all__ = ["Calls", "Contradiction"]
 _LEGACY = -1
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _SEED_CHARS = 40
+_EMPTY = ("{}", "null")
+"""No arguments, as servers spell them: some write out a map that is not there."""
 
 
 class Contradiction(Exception):
@@ -39,7 +41,7 @@ class _Slot:
         self.custom = False
         self.legacy = legacy
         self.blank = False
-        """Its only fragment so far is `{}`: all of the arguments, or a placeholder before them."""
+        """Its only fragment so far is empty: all of the arguments, or a placeholder before them."""
 
     @property
     def complete(self) -> bool:
@@ -49,7 +51,7 @@ class _Slot:
         """Return what a fragment adds: not a placeholder, and nothing when it tells complete arguments again."""
         if not _maybe_whole(text) or self.custom:
             return text
-        if not self.pieces and text == "{}":
+        if not self.pieces and text in _EMPTY:
             self.blank = True
             return ""
         return "" if text == "".join(self.pieces) and self.complete else text
@@ -230,7 +232,7 @@ class Calls:
 
 def _maybe_whole(text: str) -> bool:
     """Tell whether a fragment may be an object of its own; hardly one is, so only such are compared with the rest."""
-    return text[:1] == "{" and text[-1:] == "}"
+    return (text[:1] == "{" and text[-1:] == "}") or text == "null"
 
 
 def _content(call: CallDelta) -> tuple[str, str]:
