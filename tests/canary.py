@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-WINDOW = 12
+WINDOW = 16
 SHORTEST_SECRET = 8
 STRING_CHARS = 4000
 WINDOWS = 200_000
 SINK_CHARS = 4_000_000
+CHUNKS = 5000
 DISTINCT = 5
 """A window of fewer different characters, such as a row of x, says nothing."""
 
@@ -57,6 +58,8 @@ class Canary:
         self.known: set[str] = set()
         self.sinks: list[tuple[str, str]] = []
         self.answers: list[str] = []
+        self.streams: list[list[bytes]] = []
+        """Chunks of upstream answers, put together at the end."""
         self._size = 0
 
     def secret(self, value: str) -> None:
@@ -96,6 +99,8 @@ class Canary:
 
     def leaks(self) -> list[str]:
         """Say what came out where."""
+        for parts in self.streams:
+            self.document(b"".join(parts))
         found = [
             f"a secret in {where}: {value[:4]}…"
             for where, text in self.all()
@@ -232,14 +237,12 @@ def _listen_for_content(canary: Canary) -> None:
 
     def chunks(self: Reply) -> Any:
         async def heard() -> Any:
-            parts = []
-            try:
-                async for chunk in original(self):
-                    if len(parts) < 5000:
-                        parts.append(chunk)
-                    yield chunk
-            finally:
-                canary.document(b"".join(parts))
+            parts: list[bytes] = []
+            canary.streams.append(parts)
+            async for chunk in original(self):
+                if len(parts) < CHUNKS:
+                    parts.append(chunk)
+                yield chunk
 
         return heard()
 

@@ -58,9 +58,9 @@ def test_a_secret_in_an_answer_is_a_leak_but_content_is_none():
     assert ["a secret in an answer: sk-m…"] == canary.leaks()
 
 
-@pytest.mark.parametrize("part", [PROMPT, PROMPT[5:20], f"cut {PROMPT[:14]}"])
+@pytest.mark.parametrize("part", [PROMPT, PROMPT[5:25], f"cut {PROMPT[:18]}"])
 def test_a_part_of_a_prompt_is_a_leak(part):
-    """A dozen characters are enough."""
+    """Sixteen characters are enough; fewer are too often words that a gateway uses too."""
     canary = heard(Canary())
     canary.sink("/metrics", f'x{{alias="{part}"}} 1')
     assert canary.leaks()[0].startswith("content in /metrics: ")
@@ -72,7 +72,7 @@ def test_deltas_are_put_together():
     canary.document(
         b'data: {"delta": {"content": "Seven deg"}}\n\ndata: {"delta": {"content": "rees in Gent"}}\n\ndata: [DONE]\n\n'
     )
-    canary.sink("the log", "said: degrees in G")
+    canary.sink("the log", "said: en degrees in Gent")
     assert [] != canary.leaks()
 
 
