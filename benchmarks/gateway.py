@@ -176,7 +176,8 @@ async def measure(quick: bool, folder: Path) -> None:
         print(f"{'':36}{'aio-raw':>12}{'Dragoman':>12}{'ratio':>8}")
         for row in rows(quick):
             await show(row, (raw, processes[1].pid), (gate, processes[2].pid))
-        print(f"\nmemory after all: aio-raw {rss_mib(processes[1].pid):.0f} MiB, Dragoman {rss_mib(processes[2].pid):.0f} MiB")
+        yard, ours = (rss_mib(process.pid) for process in processes[1:])
+        print(f"\nmemory after all: aio-raw {yard:.0f} MiB, Dragoman {ours:.0f} MiB")
     finally:
         for process in processes:
             process.terminate()
