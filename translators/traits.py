@@ -17,8 +17,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Capabilities and limits of an upstream model; the defaults suit a generic compatible server."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    system_role: Literal["system", "developer"] = "system"
-    """Chat role of instructions."""
+    system_role: Literal["system", "developer", "user"] = "system"
+    """Chat role of instructions; user for a model that knows no other."""
     developer_role: bool = False
     """Chat accepts role developer in history; else it becomes system."""
     sampling: bool = True
@@ -85,9 +85,10 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _OPENAI = Traits(
     max_tokens_field="max_completion_tokens",
     developer_role=True,
-    efforts=EFFORTS,
+    efforts=(),
     cache_key=True,
 )
+_LEVELS = ("low", "medium", "high")
 _CLAUDE = Traits(efforts=("low", "medium", "high", "xhigh", "max"), tool_name_limit=128, mid_system=True)
 
 # Its chat template takes silence for effort max, knows the three levels, and low does not switch reasoning off.
@@ -104,10 +105,36 @@ _GLM = Traits(
     canonical_arguments=True,
 )
 
+
+
+def _thinks(*efforts: str) -> Traits:
+    """Return OpenAI's reasoning models of these levels, which refuse max_tokens and sampling controls."""
+    return msgspec.structs.replace(_OPENAI, sampling=False, efforts=efforts)
+
+
+_O1_MINI = msgspec.structs.replace(_thinks(), system_role="user", developer_role=False)
+_THOUGHTLESS = msgspec.structs.replace(_CLAUDE, thinking="none", mid_system=False, efforts=())
+
 _FAMILIES: tuple[tuple[str, Traits], ...] = (
-    # OpenAI refuses max_tokens for its reasoning models, and sampling controls on them.
-    (r"(openai/)?(o\d|gpt-[5-9])", msgspec.structs.replace(_OPENAI, sampling=False)),
-    (r"(openai/)?(gpt-|chatgpt|codex)", _OPENAI),
+    (r"(openai/)?o1-(mini|preview)", _O1_MINI),
+    (r"(openai/)?o\d", _thinks(*_LEVELS)),
+    (r"(openai/)?gpt-oss", Traits(efforts=_LEVELS)),
+    (r"(openai/)?gpt-5[\d.]*-chat", _OPENAI),
+    (r"(openai/)?gpt-5-pro", _thinks("high")),
+    (r"(openai/)?gpt-5(\.1)?-codex(?!-max)", _thinks(*_LEVELS)),
+    (r"(openai/)?gpt-5(?!\.)", _thinks("minimal", *_LEVELS)),
+    (r"(openai/)?gpt-5\.1-codex", _thinks(*_LEVELS, "xhigh")),
+    (r"(openai/)?gpt-5\.1(?!\d)", _thinks("none", *_LEVELS)),
+    (r"(openai/)?gpt-5\.[2-5](?!\d)", _thinks("none", *_LEVELS, "xhigh")),
+    (r"(openai/)?gpt-[5-9]", _thinks(*EFFORTS)),
+    (r"(openai/)?codex", msgspec.structs.replace(_OPENAI, efforts=_LEVELS)),
+    (r"(openai/)?(gpt-|chatgpt)", _OPENAI),
+    # Before thinking at all, and with small answers.
+    (
+        r"(anthropic/)?claude-(2|instant|3-(haiku|sonnet|opus))",
+        msgspec.structs.replace(_THOUGHTLESS, max_output_cap=4096),
+    ),
+    (r"(anthropic/)?claude-3[-.]5", msgspec.structs.replace(_THOUGHTLESS, max_output_cap=8192)),
     # Before adaptive thinking: a token budget, and no role system inside messages.
     (
         r"(anthropic/)?claude-(3|(haiku|sonnet|opus)-4(?![-.]?[678]))",

@@ -8,24 +8,74 @@ from hypothesis import strategies as st
 from translators.traits import EFFORTS, Traits, nearest_effort, traits_for
 
 
-@pytest.mark.parametrize("model", ["o1", "o4-mini", "gpt-5", "gpt-5.4-codex", "openai/gpt-6", "GPT-5"])
-def test_openai_reasoning_models(model):
-    """They take max_completion_tokens and no sampling controls."""
+LOW_TO_HIGH = ("low", "medium", "high")
+
+
+@pytest.mark.parametrize(
+    ("model", "efforts"),
+    [
+        ("o1", LOW_TO_HIGH),
+        ("o3", LOW_TO_HIGH),
+        ("openai/o4-mini", LOW_TO_HIGH),
+        ("o1-mini", ()),
+        ("o1-preview", ()),
+        ("gpt-5", ("minimal", *LOW_TO_HIGH)),
+        ("GPT-5-mini", ("minimal", *LOW_TO_HIGH)),
+        ("gpt-5-pro", ("high",)),
+        ("gpt-5-codex", LOW_TO_HIGH),
+        ("gpt-5.1-codex-mini", LOW_TO_HIGH),
+        ("gpt-5.1-codex-max", (*LOW_TO_HIGH, "xhigh")),
+        ("gpt-5.1", ("none", *LOW_TO_HIGH)),
+        ("gpt-5.2", ("none", *LOW_TO_HIGH, "xhigh")),
+        ("gpt-5.4-codex", ("none", *LOW_TO_HIGH, "xhigh")),
+        ("gpt-5.6", EFFORTS),
+        ("openai/gpt-6", EFFORTS),
+    ],
+)
+def test_openai_reasoning_models(model, efforts):
+    """They take max_completion_tokens, no sampling controls, and the levels of their generation."""
     traits = traits_for(model)
-    assert ("max_completion_tokens", False, EFFORTS) == (traits.max_tokens_field, traits.sampling, traits.efforts)
+    assert ("max_completion_tokens", False, efforts) == (traits.max_tokens_field, traits.sampling, traits.efforts)
 
 
-@pytest.mark.parametrize("model", ["gpt-4.1", "chatgpt-4o-latest", "codex-mini", "openai/gpt-4o"])
-def test_other_openai_models(model):
-    """They take sampling controls too."""
+@pytest.mark.parametrize(
+    ("model", "efforts"),
+    [
+        ("gpt-4.1", ()),
+        ("gpt-3.5-turbo", ()),
+        ("chatgpt-4o-latest", ()),
+        ("openai/gpt-4o", ()),
+        ("gpt-5-chat-latest", ()),
+        ("gpt-5.2-chat-latest", ()),
+        ("codex-mini", LOW_TO_HIGH),
+    ],
+)
+def test_other_openai_models(model, efforts):
+    """They take sampling controls too, and most know no reasoning effort."""
     traits = traits_for(model)
     assert ("max_completion_tokens", True, True) == (traits.max_tokens_field, traits.sampling, traits.cache_key)
+    assert efforts == traits.efforts
+
+
+def test_o1_mini_knows_no_system_role():
+    """Instructions are a user's text to it."""
+    assert ("user", False) == ((traits := traits_for("o1-mini")).system_role, traits.developer_role)
+    assert "system" == traits_for("o1").system_role
+
+
+def test_openai_s_open_models_run_on_other_servers():
+    """They take the levels of their family and the names of generic servers."""
+    assert Traits(efforts=LOW_TO_HIGH) == traits_for("openai/gpt-oss-120b")
 
 
 @pytest.mark.parametrize(
     ("model", "thinking", "mid_system"),
     [
-        ("claude-3-5-haiku-latest", "manual", False),
+        ("claude-instant-1.2", "none", False),
+        ("claude-3-haiku-20240307", "none", False),
+        ("anthropic/claude-3-opus", "none", False),
+        ("claude-3-5-haiku-latest", "none", False),
+        ("anthropic/claude-3.5-sonnet", "none", False),
         ("claude-3-7-sonnet-20250219", "manual", False),
         ("claude-sonnet-4-20250514", "manual", False),
         ("claude-haiku-4-5-20251001", "manual", False),
@@ -40,6 +90,21 @@ def test_claude_models_think_as_their_generation_does(model, thinking, mid_syste
     """Up to 4.5 a Claude model takes a token budget, later ones an effort and a system role inside the history."""
     traits = traits_for(model)
     assert (thinking, mid_system, 128) == (traits.thinking, traits.mid_system, traits.tool_name_limit)
+
+
+@pytest.mark.parametrize(
+    ("model", "cap"),
+    [
+        ("claude-3-haiku-20240307", 4096),
+        ("claude-3-5-haiku-latest", 8192),
+        ("anthropic/claude-3.5-sonnet", 8192),
+        ("claude-3-7-sonnet-20250219", None),
+        ("claude-sonnet-4-20250514", None),
+    ],
+)
+def test_old_claude_models_have_small_answers(model, cap):
+    """A larger wish would be refused."""
+    assert cap == traits_for(model).max_output_cap
 
 
 @pytest.mark.parametrize(
