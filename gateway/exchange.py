@@ -7,6 +7,7 @@ back and one record written.
 
 import asyncio
 import hashlib
+import random
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -43,6 +44,8 @@ ERROR_BODY_BYTES = 256 * 1024
 """Of an upstream's error body only this much is read."""
 RETRY_S = 1.0
 """Wait before the first further try of a 502 or 503; each next one waits twice as long."""
+AGAIN = 2
+"""Further tries with the same key where the provider itself asks for them (`Verdict.again_s`)."""
 MENDS = 3
 """How often one key is tried again after its provider mended the request or the credential."""
 WHOLE_WAITS = 4
@@ -258,11 +261,12 @@ class Exchange:
         report: dict[str, Any] = {"outcome": "cancelled"}
         try:
             outcome, verdict = await self._send(pump, upstreams, pair, prepared, prepared.body, model, lease)
-            for waits in range(upstreams.retries):
-                if pump.begun or not _passing(outcome, verdict):
+            for waits in range(max(upstreams.retries, AGAIN)):
+                pause = None if pump.begun else _pause(outcome, verdict, waits, upstreams.retries)
+                if pause is None:
                     break
                 with self.timing:
-                    await asyncio.sleep(RETRY_S * 2**waits)
+                    await asyncio.sleep(pause)
                 outcome, verdict = await self._send(pump, upstreams, pair, prepared, prepared.body, model, lease)
             body = prepared.body
             for _ in range(MENDS):
@@ -287,6 +291,7 @@ class Exchange:
             native=prepared.native,
             client_headers=self.request.headers,
             session=self._session,
+            tenant=self.tenant.name,
             request_id=record.request_id,
         )
         record.attempts = (record.attempts or 0) + 1
@@ -417,9 +422,16 @@ def _falls_back(fault: Fault, reasons: tuple[str, ...]) -> bool:
     return "unavailable" in reasons and fault.kind in ("overloaded", "timeout", "api")
 
 
-def _passing(outcome: web.StreamResponse | Fault, verdict: Verdict | None) -> bool:
-    """Tell whether an upstream's own 502 or 503 may be over soon; no answer at all is not repeated (S35)."""
-    return isinstance(outcome, Fault) and verdict is not None and not verdict.limited and outcome.status in (502, 503)
+def _pause(outcome: web.StreamResponse | Fault, verdict: Verdict | None, waits: int, retries: int) -> float | None:
+    """Return the seconds after which the same key is tried again, None if it is not.
+
+    Only an error of the upstream's own that may be over soon is; no answer at all is not repeated (S35).
+    """
+    if not isinstance(outcome, Fault) or verdict is None or verdict.limited:
+        return None
+    if verdict.again_s is not None:
+        return random.uniform(0, verdict.again_s * 2**waits)  # noqa: S311 - jitter
+    return RETRY_S * 2**waits if waits < retries and outcome.status in (502, 503) else None
 
 
 def _resting(resting: Resting, limited: Fault | None) -> Fault:

@@ -7,6 +7,7 @@ name. Requests keep the Runtime that they began with.
 import asyncio
 import secrets
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from gateway.tokens import Tokens
 from gateway.watch import Timeouts
 from providers.api import Provider, Setup
 from providers.registry import load
+from providers.secret import Secret
 from providers.transport import new_session
 from translators.dialect import Target
 from translators.dialects import DIALECTS
@@ -58,7 +60,7 @@ class Runtime:
 
     def __init__(self, config: Config, previous: "Runtime | None" = None) -> None:
         self.config = config
-        self.scrub = Scrubber(config.secrets)
+        self.scrub = Scrubber(config.secrets, self._held)
         self.pepper: bytes = previous.pepper if previous else secrets.token_bytes(32)
         self.replay: Replay = previous.replay if previous else Replay()
         self.shadow: Shadow = previous.shadow if previous else Shadow()
@@ -87,6 +89,12 @@ class Runtime:
         limits = table.timeouts
         timeouts = Timeouts(limits.first_event_s, limits.first_meaning_s, limits.idle_s, limits.meaning_idle_s)
         return Upstreams(provider, pool, before.affinity if before else Affinity(), timeouts, table.pool.retries)
+
+    def _held(self) -> Iterator[Secret]:
+        """Yield the tokens of logins, which stand in files and change."""
+        for upstreams in self.upstreams.values():
+            offered = getattr(upstreams.provider, "secrets", None)
+            yield from offered() if offered is not None else ()
 
     def pools(self) -> dict[str, Pool]:
         """Return the key pools by provider name."""

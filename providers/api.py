@@ -58,6 +58,8 @@ class Call(msgspec.Struct, frozen=True):
     native: bool = False
     client_headers: Mapping[str, str] = {}
     session: str = ""
+    tenant: str = ""
+    """The client's name, by which what providers remember is kept apart; "" where clients need no key."""
     request_id: str = ""
     operation: str = "generate"
 
@@ -105,6 +107,9 @@ class Verdict(msgspec.Struct, frozen=True):
     renew: bool = False
     amended: bytes | None = None
     """A body with which the same key may be tried once more (an unsupported field removed)."""
+    again_s: float | None = None
+    """The failure is a passing one: the same key may be tried again after up to so long, doubled each time; the
+    gateway says how often, and counts each as an attempt."""
 
 
 class Provider(Protocol):
@@ -112,6 +117,9 @@ class Provider(Protocol):
 
     `dialect` is what it speaks; `native` false means that even clients of the same dialect are translated
     (its streams need mending). `key_names` are the pool's keys in order.
+
+    One that keeps tokens in files also has `secrets() -> Iterable[Secret]`, all that it uses or lately used, to be
+    masked in texts for clients, and `readmitted() -> tuple[str, ...]`, the keys whose credential was replaced.
     """
 
     name: str

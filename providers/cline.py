@@ -12,8 +12,7 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,9 @@ from providers.cline_models import MAX_LIST_BYTES, Models
 from providers.identity import USER_AGENT
 from providers.judgement import judged
 from providers.question import status_of
+from providers.secret import Secret
 from providers.transport import ERRORS, send
+from providers.watched import GENERATION, Watched, generation_of
 from translators.carrier import origin_of
 from translators.conversation import Conversation, DialectName
 from translators.dialect import Target
@@ -41,7 +42,6 @@ BASE_URL = "https://api.cline.bot/api/v1"
 REFRESH_S = 30.0
 LIST_S = 5.0
 MAX_TOKEN_BYTES = 64 * 1024
-RENEWED_KEPT = 256
 TASK_DOMAIN = b"cline-proxy/x-task-id/v2\x00"
 FINGERPRINT_CHARS = 16
 _MARKED = ("anthropic/", "minimax/")
@@ -98,7 +98,6 @@ class Cline:
             name: Account(Path(file) if file else default_file(name), self._refresh, clock)
             for name, file in setup.credentials.items()
         }
-        self._renewed: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._models = Models(self._fetch_models, time.monotonic)
 
     def origin(self, model: str) -> str:
@@ -131,7 +130,10 @@ class Cline:
         except Unavailable:
             message = "the upstream account's token could not be renewed"
             raise Unreachable(Fault(kind="overloaded", message=message)) from None
-        return await send(self._client.session, self._url, self._headers(call, key, authorization), call.body)
+        account = self._accounts.get(key)
+        generation = account.generation if account is not None else -1
+        reply = await send(self._client.session, self._url, self._headers(call, key, authorization), call.body)
+        return reply if account is None else Watched(reply, {GENERATION: str(generation)})
 
     async def probe(self, key: str) -> int:
         """Return the status of a question about the account; 401 for a login that is over. Raises Unreachable."""
@@ -162,33 +164,31 @@ class Cline:
         return f"Bearer {self._setup.keys[key].reveal()}"
 
     async def judge(self, status: int, headers: Mapping[str, str], body: bytes, call: Call, key: str) -> Verdict:
-        """Apply the shared judgement; an account's 401 renews its token once for a request before it rejects."""
+        """Apply the shared judgement; an account's 401 renews its token once before it rejects (section 1.4)."""
         verdict = judged(status, headers, body)
         account = self._accounts.get(key)
         if not verdict.rejected or account is None:
             return verdict
-        if not self._first_time(call.request_id, key):
+        generation = generation_of(headers)
+        if account.spent(generation):
             account.refused()
             return verdict
         try:
-            await account.renew()
+            await account.renew(generation)
         except Expired:
             return verdict
         except Unavailable:
             return msgspec.structs.replace(verdict, rejected=False)
         return msgspec.structs.replace(verdict, rejected=False, renew=True)
 
-    def _first_time(self, request_id: str, key: str) -> bool:
-        if (request_id, key) in self._renewed:
-            return False
-        self._renewed[request_id, key] = None
-        if len(self._renewed) > RENEWED_KEPT:
-            self._renewed.popitem(last=False)
-        return True
-
     def readmitted(self) -> tuple[str, ...]:
         """Return the accounts that were out of use and whose file has been replaced since, as by a new login."""
         return tuple(name for name, account in self._accounts.items() if account.mended())
+
+    def secrets(self) -> Iterator[Secret]:
+        """Yield the tokens that the accounts have and lately had."""
+        for account in self._accounts.values():
+            yield from account.secrets
 
     async def models(self) -> tuple[str, ...]:
         """Return the models that the service recommends, () when it cannot be asked."""

@@ -8,7 +8,6 @@ one means a new login. Nothing in here ever logs or returns a token in a message
 import asyncio
 import base64
 import binascii
-import fcntl
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +17,9 @@ from typing import Any
 
 import msgspec
 
-from providers.secret import Secret
+from providers.filelock import Contended, held
+from providers.secret import Held, Secret
+from providers.tokenfile import MAX_FILE_BYTES, Stamp, replace, rewrite, stamp
 from translators.jsonio import ERRORS
 
 __all__ = ["EARLY_S", "Account", "Expired", "Grant", "Unavailable", "bearer", "default_file", "expiry_of", "save"]
@@ -29,7 +30,10 @@ SPARE_S = 30.0
 """With more than this left a token still serves when it could not be renewed."""
 RECENT_S = 30.0
 """A token that is younger than this was renewed by another request, and needs no second renewal."""
-MAX_FILE_BYTES = 1024 * 1024
+RETRY_S = 30.0
+"""Pause after a renewal that failed, while the token still serves."""
+PATIENCE_S = 2.0
+"""A token that still serves is used when its renewal takes longer, as behind another process's lock."""
 PREFIX = "workos:"
 
 Refresh = Callable[[str], Awaitable["Grant"]]
@@ -113,72 +117,65 @@ def save(path: Path, grant: Grant) -> None:
     """Write a new account file, as a login does; raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     document = _Document(b'{"version":1,"accessToken":"new"}')
-    _replace(path, document.changed(msgspec.structs.replace(grant, access=_bare(grant.access))))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file by rename, mode 0600, so that a crash leaves the old content or the new."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep other gateways from refreshing the same account meanwhile; blocks, so it is for threads."""
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    replace(path, document.changed(msgspec.structs.replace(grant, access=_bare(grant.access))))
 
 
 class Account:
-    """One account of one provider. `token` gives an access token that is good now; `renew` makes a new one."""
+    """One account of one provider. `token` gives an access token that is good now; `renew` makes a new one.
+
+    `generation` counts the access tokens, so that it can be told whether a refused one was the newest.
+    """
 
     def __init__(self, path: Path, refresh: Refresh, clock: Callable[[], float]) -> None:
         self._path = path
         self._refresh = refresh
         self._clock = clock
+        self.generation = 0
+        self.secrets = Held()
         self._grant: Grant | None = None
         self._on_disk = ""
         """The access token that the file held when last seen."""
-        self._renewed_at = 0.0
+        self._renewed_at = self._retry_at = 0.0
         self._renewing: asyncio.Task[Grant] | None = None
-        self._ended: tuple[int, int] | None = None
+        self._ended: Stamp | None = None
         """Stamp of the file when its login was found to be over."""
 
     async def token(self) -> Secret:
         """Return the access token, renewed before it ends; raises Expired or Unavailable."""
         with self._ending():
             grant = self._grant or await self._read()
-            if self._left(grant) < EARLY_S:
+            serves = self._left(grant) > SPARE_S
+            if self._left(grant) < EARLY_S and not (serves and self._clock() < self._retry_at):
                 try:
-                    grant = await self._shared(grant)
-                except Unavailable:
-                    if self._left(grant) <= SPARE_S:
+                    async with asyncio.timeout(PATIENCE_S if serves else None):
+                        grant = await self._shared(grant)
+                except (Unavailable, TimeoutError):
+                    if not serves:
                         raise
+                    self._retry_at = self._clock() + RETRY_S
             return Secret(grant.access)
 
-    async def renew(self) -> None:
-        """Replace a token that the service refused before its time; raises Expired or Unavailable."""
+    async def renew(self, generation: int | None) -> None:
+        """Replace a token that the service refused before its time, None for the newest; raises Expired or Unavailable.
+
+        Nothing happens where there is a newer one already, whoever fetched it.
+        """
         with self._ending():
             grant = self._grant or await self._read()
-            if self._clock() - self._renewed_at >= RECENT_S:
+            if generation in (None, self.generation):
                 await self._shared(grant)
+
+    def spent(self, generation: int | None) -> bool:
+        """Tell whether a refused token was the newest one and fresh, so that another renewal cannot help."""
+        return generation in (None, self.generation) and self._clock() - self._renewed_at < RECENT_S
 
     def refused(self) -> None:
         """Note that the service refuses even a fresh token."""
-        self._ended = self._stamp()
+        self._ended = stamp(self._path)
 
     def mended(self) -> bool:
         """Tell, once, that the file of a login that was over has been replaced since."""
-        if self._ended is None or self._ended == self._stamp():
+        if self._ended is None or self._ended == stamp(self._path):
             return False
         self._ended = self._grant = None
         return True
@@ -191,20 +188,20 @@ class Account:
             self.refused()
             raise
 
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return 0, 0
-        return status.st_mtime_ns, status.st_size
-
     def _left(self, grant: Grant) -> float:
         return (grant.expires_at or 0.0) - self._clock()
 
     async def _read(self) -> Grant:
-        self._grant = (await asyncio.to_thread(self._load)).grant
-        self._on_disk = self._grant.access
-        return self._grant
+        grant = (await asyncio.to_thread(self._load)).grant
+        self._on_disk = grant.access
+        return self._adopt(grant)
+
+    def _adopt(self, grant: Grant) -> Grant:
+        if self._grant is None or grant.access != self._grant.access:
+            self.generation += 1
+        self._grant = grant
+        self.secrets.add(Secret(grant.access), Secret(grant.refresh) if grant.refresh else None)
+        return grant
 
     def _load(self) -> _Document:
         try:
@@ -221,33 +218,39 @@ class Account:
         return await asyncio.shield(self._renewing)
 
     async def _renew(self, stale: Grant) -> Grant:
-        lock = _locked(self._path)
         try:
-            await asyncio.to_thread(lock.__enter__)
+            async with held(self._path):
+                return await self._under_lock(stale)
+        except Contended:
+            raise Unavailable("another process holds the credential file's lock") from None
         except OSError as error:
             raise Unavailable(f"the credential file cannot be locked: {error.strerror}") from None
-        try:
-            document = await asyncio.to_thread(self._load)
-            found = document.grant
-            if self._grant is not None and found.access == self._on_disk:
-                found = self._grant  # a file that could not be written is older than what we hold
-            if found.access == stale.access or self._left(found) < EARLY_S:
-                found = await self._exchange(found, document)
-            self._grant, self._renewed_at = found, self._clock()
-            return found
-        finally:
-            lock.__exit__(None, None, None)
 
-    async def _exchange(self, old: Grant, document: _Document) -> Grant:
+    async def _under_lock(self, stale: Grant) -> Grant:
+        found = stored = (await asyncio.to_thread(self._load)).grant
+        if self._grant is not None and found.access == self._on_disk:
+            found = self._grant  # a file that could not be written is older than what we hold
+        if found.access == stale.access or self._left(found) < EARLY_S:
+            found = await self._exchange(found, stored)
+        self._renewed_at = self._clock()
+        return self._adopt(found)
+
+    async def _exchange(self, old: Grant, stored: Grant) -> Grant:
         if not old.refresh:
             raise Expired("the account has no refresh token")
         new = await self._refresh(old.refresh)
         grant = Grant(_bare(new.access), new.refresh or old.refresh, new.expires_at or expiry_of(None, new.access))
+
+        def change(content: bytes) -> bytes | None:
+            document = _Document(content)
+            # Others write without our lock: what they changed stays, a new login in place of ours as well.
+            return document.changed(grant) if document.grant.access == stored.access else None
+
         # The old refresh token may be spent now: without a file to write to, memory has to do.
-        self._on_disk = document.grant.access
-        with suppress(OSError):
-            await asyncio.to_thread(_replace, self._path, document.changed(grant))
-            self._on_disk = grant.access
+        self._on_disk = stored.access
+        with suppress(OSError, Expired):
+            if await asyncio.to_thread(rewrite, self._path, change, Expired):
+                self._on_disk = grant.access
         return grant
 
 

@@ -6,10 +6,9 @@ so `native` is false even for Responses clients. Nothing is stored there: contin
 
 import asyncio
 import hashlib
-import random
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Literal
@@ -24,11 +23,12 @@ from providers.grok_catalog import Catalog
 from providers.grok_issuer import Issuer
 from providers.grok_login import own_file
 from providers.grok_refresh import Credential
-from providers.grok_seals import Seals, Watched
+from providers.grok_seals import Seals
 from providers.grok_status import Sentence, judge, retryable
 from providers.question import status_of
 from providers.secret import Secret
 from providers.transport import ERRORS, send
+from providers.watched import GENERATION, Watched, generation_of
 from translators.carrier import origin_of
 from translators.conversation import Conversation, DialectName, Opaque, Part, Reasoning, Turn
 from translators.dialect import Target
@@ -43,12 +43,10 @@ API_URL = "https://api.x.ai/v1"
 CLIENT_VERSION = "1.0.41"
 VERSION_FLOOR = "0.1.202"
 """An older version is answered with 426."""
-ATTEMPTS = 3
-PAUSE_S = (0.2, 2.0)
+PAUSE_S = 0.4
+"""Longest pause before a passing error is tried for the second time (spec/grok.md 9)."""
 REFRESHES = 4
 """Logins that are refreshed at the same time."""
-GENERATION = "x-dragoman-generation"
-"""Added to a reply's headers for `judge`: which token the request went out with."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
 
 
@@ -126,7 +124,7 @@ class GrokCLI:
     # ------------------------------------------------------------------ requests
 
     async def open(self, call: Call, key: str) -> Upstream:
-        """POST the request with one credential; transient errors are tried again with it. Raises Unreachable."""
+        """POST the request with one credential, once. Raises Unreachable."""
         headers = self._headers(call)
         generation = -1
         login = self._logins.get(key)
@@ -142,9 +140,10 @@ class GrokCLI:
             headers |= _session_headers(token.login.access, api_key=token.login.api_key)
         body = grok_body.strict(call.body, self._body_policy(call, key))
         headers |= _conversation(body)
-        reply = await self._sent(self._url(key, "/responses"), headers, body)
+        reply = await send(self._client.session, self._url(key, "/responses"), headers, body)
         self._look(reply.headers.get("x-models-etag", ""), headers, key)
-        return Watched(reply, {GENERATION: str(generation)}, self._seals.watcher(key, self._policy == "bind"))
+        learner = self._seals.learner(call.tenant, key) if self._policy == "bind" else None
+        return Watched(reply, {GENERATION: str(generation)}, learner)
 
     async def probe(self, key: str) -> int:
         """Return the status of a question for the models; 401 for a login that is over. Raises Unreachable."""
@@ -162,21 +161,12 @@ class GrokCLI:
         headers = {name: value for name, value in self._headers(call).items() if value and name != "content-type"}
         return await status_of(self._client.session, self._url(key, "/models"), headers | auth)
 
-    async def _sent(self, url: URL, headers: Mapping[str, str], body: bytes) -> Upstream:
-        for attempt in range(1, ATTEMPTS + 1):
-            reply = await send(self._client.session, url, headers, body)
-            if attempt == ATTEMPTS or not retryable(reply.status, reply.headers):
-                return reply
-            reply.abort()
-            await asyncio.sleep(random.uniform(0, min(PAUSE_S[0] * 2**attempt, PAUSE_S[1])))  # noqa: S311 - jitter
-        raise AssertionError
-
     def _body_policy(self, call: Call, key: str) -> grok_body.Policy:
         sealed = self._policy != "strip"
         return grok_body.Policy(
             efforts=self._catalog.efforts(call.model),
             sealed=sealed,
-            known=self._seals.of(key) if self._policy == "bind" else None,
+            known=self._seals.of(call.tenant, key) if self._policy == "bind" else None,
             cache_key=_cache_key(call),
         )
 
@@ -214,7 +204,7 @@ class GrokCLI:
             case "renew":
                 return await self._renewed(sentence, headers, key)
             case "reject":
-                return Verdict(fault, rejected=True)
+                return self._rejected(fault, headers, key)
             case "quota" | "rate":
                 return Verdict(fault, limited=True, wait_s=sentence.wait_s)
             case "model_quota":
@@ -226,14 +216,23 @@ class GrokCLI:
                 return Verdict(fault, amended=amended)
             case "unknown_model":
                 self._look("", {}, key, unknown_model=True)
-        return Verdict(fault)
+        return Verdict(fault, again_s=PAUSE_S if retryable(status, headers) else None)
+
+    def _rejected(self, fault: Fault, headers: Mapping[str, str], key: str) -> Verdict:
+        """Take a login out of use until its file changes; one that changed since the request has its own try."""
+        login = self._logins.get(key)
+        if login is not None and not login.disabled:
+            login.changed()
+            if generation_of(headers) not in (None, login.generation):
+                return Verdict(fault, renew=True)
+            login.disable("the upstream denies its account this service")
+        return Verdict(fault, rejected=True)
 
     async def _renewed(self, sentence: Sentence, headers: Mapping[str, str], key: str) -> Verdict:
         login = self._logins.get(key)
         if login is None or login.disabled:
             return Verdict(sentence.fault, rejected=True)
-        given = headers.get(GENERATION, "")
-        generation = int(given) if given.isdecimal() else None
+        generation = generation_of(headers)
         if login.spent(generation):
             login.disable("the upstream refuses its newest token")
             return Verdict(sentence.fault, rejected=True)
@@ -244,7 +243,12 @@ class GrokCLI:
 
     def readmitted(self) -> tuple[str, ...]:
         """Return the logins that were out of use and whose file has changed since."""
-        return tuple(name for name, login in self._logins.items() if login.disabled and login.changed())
+        return tuple(name for name, login in self._logins.items() if login.returned())
+
+    def secrets(self) -> Iterator[Secret]:
+        """Yield the tokens that the logins have and lately had."""
+        for login in self._logins.values():
+            yield from login.secrets
 
     # ------------------------------------------------------------------ the catalogue
 

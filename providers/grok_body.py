@@ -5,6 +5,7 @@ Everything that is not named here is left out, and the same input always gives t
 """
 
 import re
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     efforts: tuple[str, ...] = ("low", "medium", "high")
     sealed: bool = False
-    known: frozenset[str] | None = None
+    known: Container[str] | None = None
     cache_key: str = ""
 
 

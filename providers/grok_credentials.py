@@ -1,13 +1,11 @@
 """Logins of the Grok CLI: its auth file read, one entry of it rewritten, every other entry left as it is.
 
-Pure but for `read` and `replace`. The file is the official CLI's own, an object keyed by scope, or one of the flat
+Pure but for `read`. The file is the official CLI's own, an object keyed by scope, or one of the flat
 forms that other tools write (spec/grok.md 6.1). Nothing of ours is ever stored in it, for the CLI would drop it.
 """
 
 import datetime as dt
 import math
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from providers.secret import Secret
+from providers.tokenfile import MAX_FILE_BYTES
 
 __all__ = [
     "API_SCOPE",
@@ -28,7 +27,6 @@ __all__ = [
     "parse",
     "pinned",
     "read",
-    "replace",
     "updated",
 ]
 
@@ -37,7 +35,6 @@ CLIENT_ID = "b1a00492-073a-47ea-816f-4c329264a828"
 """Of the official CLI, a public client without a secret."""
 SCOPE = f"{ISSUER}::{CLIENT_ID}"
 API_SCOPE = "xai::api_key"
-MAX_FILE_BYTES = 1024 * 1024
 LIFE_S = 30 * 86_400.0
 """Assumed life of a token that names no end, from its creation."""
 DEFAULT_LIFE_S = 3600.0
@@ -212,20 +209,6 @@ def entry_of(tokens: Tokens, issuer: str, client_id: str, now: float) -> dict[st
     if tokens.refresh is not None:
         entry["refresh_token"] = tokens.refresh.reveal()
     return {f"{issuer}::{client_id}": entry}
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600 so that a crash leaves the old content or the new; blocks for an fsync."""
-    target = Path(os.path.realpath(path))  # a link, as dotfile keepers make them, stays a link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------- trust

@@ -7,7 +7,7 @@ such shape becomes text where it tells the model something, and goes where it do
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from translators.jsonio import encode
@@ -25,7 +25,7 @@ def token(encrypted: str) -> str:
     return hashlib.sha256(encrypted.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def items(given: Any, *, sealed: bool, known: frozenset[str] | None) -> tuple[list[Json], list[Json]]:
+def items(given: Any, *, sealed: bool, known: Container[str] | None) -> tuple[list[Json], list[Json]]:
     """Return the input in strict shapes, and tools that stood among the items."""
     if isinstance(given, str):
         return [_said("user", given)], []
@@ -38,7 +38,7 @@ def items(given: Any, *, sealed: bool, known: frozenset[str] | None) -> tuple[li
 
 
 class _Writer:
-    def __init__(self, sealed: bool, known: frozenset[str] | None) -> None:
+    def __init__(self, sealed: bool, known: Container[str] | None) -> None:
         self._sealed = sealed
         self._known = known
         self._pictures: list[Json] = []

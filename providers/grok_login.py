@@ -12,9 +12,10 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from providers.grok_credentials import CLIENT_ID, ISSUER, Tokens, Unusable, entry_of, read, replace
+from providers.filelock import held
+from providers.grok_credentials import CLIENT_ID, ISSUER, Tokens, Unusable, entry_of, read
 from providers.grok_issuer import Declined, Issuer
-from providers.grok_lock import held
+from providers.tokenfile import replace
 
 __all__ = ["SCOPES", "Device", "finish", "log_in", "own_file", "start", "store"]
 

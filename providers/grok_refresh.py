@@ -12,9 +12,11 @@ from time import monotonic
 
 import msgspec
 
-from providers.grok_credentials import Login, Tokens, Unusable, parse, read, replace, updated
+from providers.filelock import Contended, held
+from providers.grok_credentials import Login, Tokens, Unusable, parse, read, updated
 from providers.grok_issuer import Declined, Issuer
-from providers.grok_lock import Contended, held
+from providers.secret import Held, Secret
+from providers.tokenfile import Stamp, rewrite, stamp
 from translators.fault import Fault
 
 __all__ = ["LEAD_S", "MIN_LEFT_S", "Credential", "Token"]
@@ -28,10 +30,10 @@ FRESH_S = 30.0
 """A token that is refused so soon after its refresh will not be helped by another one."""
 RETRY_S = 30.0
 """Pause after a refresh that failed, while the token still has life left."""
+PATIENCE_S = 2.0
+"""A token with life left is used when its refresh takes longer, as behind another process's lock."""
 LOOK_S = 1.0
 """A file is looked at for a change at most this often."""
-
-Stamp = tuple[int, int, int]
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -67,7 +69,10 @@ class Credential:
         self._looked = 0.0
         self._renewed_at = -FRESH_S
         self._retry_at = 0.0
-        self._unsaved = False
+        self._back = False
+        self._spent: Secret | None = None
+        """The token that the file still holds while newer ones could not be written there."""
+        self.secrets = Held()
         self._running: asyncio.Task[Fault | None] | None = None
         self._spread = (int.from_bytes(name.encode()[:4].ljust(4, b"\0")) % 1000) / 1000 * SPREAD_S
 
@@ -79,31 +84,37 @@ class Credential:
         if self._stamp is not None and now - self._looked < LOOK_S:
             return False
         self._looked = now
-        stamp = self._seen()
-        if stamp == self._stamp:
+        found = stamp(self.path)
+        if found == self._stamp:
             return False
         was = self.disabled
-        self._stamp = stamp
+        self._stamp = found
         self._load()
         return bool(was) and not self.disabled
 
-    def _seen(self) -> Stamp:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return found.st_mtime_ns, found.st_size, found.st_ino
+    def returned(self) -> bool:
+        """Tell, once, that a login that was out of use is back."""
+        if self.disabled:
+            self.changed()
+        back, self._back = self._back, False
+        return back
 
     def _load(self) -> None:
         try:
-            self._adopt(parse(read(self.path), self._scope))
+            login = parse(read(self.path), self._scope)
         except Unusable as unusable:
             self._login, self.disabled = None, str(unusable)
+            return
+        if self._login is None or login.access != self._spent:
+            self._spent = None
+            self._adopt(login)
 
     def _adopt(self, login: Login) -> None:
         if self._login is None or login.access != self._login.access:
             self.generation += 1
+        self._back = self._back or bool(self.disabled)
         self._login, self.disabled = login, ""
+        self.secrets.add(login.access, login.refresh)
 
     # ------------------------------------------------------------------ tokens
 
@@ -117,12 +128,23 @@ class Credential:
             # After a failure a token that still lives is used for a while before the issuer is asked again.
             if left >= MIN_LEFT_S and monotonic() < self._retry_at:
                 return Token(self._login, self.generation)
-            fault = await self.renew(self.generation)
+            fault = await self._renewed(patience=PATIENCE_S if left >= MIN_LEFT_S else None)
             if fault is not None and (fault.kind == "authentication" or left < MIN_LEFT_S):
                 return fault
         elif left <= 0:
             return Fault(kind="authentication", message=f"the login {self.name!r} has expired", cause="upstream")
-        return Token(self._login, self.generation)
+        return self._current()
+
+    def _current(self) -> Token | Fault:
+        return Token(self._login, self.generation) if self._login is not None else self._refusal()
+
+    async def _renewed(self, patience: float | None) -> Fault | None:
+        try:
+            async with asyncio.timeout(patience):
+                return await self.renew(self.generation)
+        except TimeoutError:
+            self._retry_at = monotonic() + RETRY_S
+            return None
 
     def _refusal(self) -> Fault:
         message = f"the login {self.name!r} cannot be used: {self.disabled}"
@@ -162,27 +184,28 @@ class Credential:
             async with self._gate, held(self.path):
                 return await self._under_lock()
         except Contended:
-            self._stamp = None
+            self._stamp, self._retry_at = None, monotonic() + RETRY_S
             before = self.generation
             self.changed()
             return None if self.generation != before else _unavailable("another process holds the login's lock")
         except OSError as error:
+            self._retry_at = monotonic() + RETRY_S
             return _unavailable(f"the login's file cannot be written ({error.strerror})")
 
     async def _under_lock(self) -> Fault | None:
         try:
-            content = read(self.path)
-            login = parse(content, self._scope)
+            login = parse(read(self.path), self._scope)
         except Unusable as unusable:
             self.disabled = str(unusable)
             return self._refusal()
-        known = self._login
-        if self._unsaved and known is not None:
-            login = known  # what the file holds is spent already
+        known, stored = self._login, login.access
+        self.secrets.add(login.access, login.refresh)
+        if known is not None and stored == self._spent:
+            login = known
         newer = known is None or login.access != known.access
         if newer and login.expires_at - self._wall() > MIN_LEFT_S:
             self._adopt(login)  # somebody else refreshed it; a second POST would spend their token
-            self._stamp = self._seen()
+            self._stamp = stamp(self.path)
             return None
         if login.refresh is None:
             self.disabled = "its token was refused or has expired, and there is no refresh token"
@@ -193,9 +216,10 @@ class Credential:
             if not declined.terminal:
                 self._retry_at = monotonic() + RETRY_S
                 return _unavailable(str(declined))
-            self._stamp, self.disabled = self._seen(), f"{declined}; log in again"
+            self._stamp, self.disabled = stamp(self.path), f"{declined}; log in again"
             return self._refusal()
-        await self._save(updated(content, login, tokens))
+        self.secrets.add(tokens.access, tokens.refresh)
+        await self._save(stored, login, tokens)
         self._adopt(
             msgspec.structs.replace(
                 login, access=tokens.access, refresh=tokens.refresh or login.refresh, expires_at=tokens.expires_at
@@ -204,14 +228,27 @@ class Credential:
         self._renewed_at = monotonic()
         return None
 
-    async def _save(self, content: bytes) -> None:
-        """Write the new tokens; should that fail they live on in memory, for the old ones are spent."""
+    async def _save(self, stored: Secret, login: Login, tokens: Tokens) -> None:
+        """Write the new tokens; should that fail they live on in memory, for the old ones are spent.
+
+        `stored` is the token that the file held before. Others may have written there since, without the lock: their
+        entries stay, and so does a new login in place of ours.
+        """
+
+        def change(content: bytes) -> bytes | None:
+            ours = parse(content, login.scope).access == stored
+            return updated(content, login, tokens) if ours else None
+
+        self._spent = stored
         try:
-            await asyncio.to_thread(replace, self.path, content)
-            self._unsaved = False
+            if await asyncio.to_thread(rewrite, self.path, change, Unusable):
+                self._spent, self._stamp = None, stamp(self.path)
+            else:
+                self._spent = self._stamp = None  # theirs is read with the next request
+        except (FileNotFoundError, Unusable):
+            self._stamp = None  # a logout is noticed with the next request
         except OSError:
-            self._unsaved = True
-        self._stamp = self._seen()
+            self._stamp = stamp(self.path)
 
     async def _fetched(self, login: Login) -> Tokens:
         assert login.refresh is not None

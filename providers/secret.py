@@ -5,11 +5,15 @@
 
 import hashlib
 import hmac
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, NoReturn, Self
 
-__all__ = ["Secret"]
+__all__ = ["Held", "Secret"]
 
 SHOWN = "[secret]"
+HELD = 32
+"""Secrets that one credential is known by, the latest ones; a login has two at a time."""
 
 
 class Secret:
@@ -55,3 +59,22 @@ class Secret:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a secret cannot be pickled")
+
+
+class Held:
+    """The secrets that a changing credential has and lately had, for who has to mask them in text (S01, S02)."""
+
+    def __init__(self) -> None:
+        self._secrets: OrderedDict[str, Secret] = OrderedDict()
+
+    def add(self, *found: Secret | None) -> None:
+        """Note secrets that are in use from now on; the oldest are forgotten."""
+        for secret in found:
+            if secret is not None:
+                self._secrets[secret.reveal()] = secret
+                self._secrets.move_to_end(secret.reveal())
+        while len(self._secrets) > HELD:
+            self._secrets.popitem(last=False)
+
+    def __iter__(self) -> Iterator[Secret]:
+        return iter(self._secrets.values())

@@ -40,6 +40,18 @@ def test_known_secrets_are_masked_exactly():
     assert f"<{MASK}> <{MASK}> abcxdef" == scrub("<abc.def+ghi> <abc.def> abcxdef")
 
 
+@pytest.mark.promise("S01", "S02")
+def test_secrets_that_change_are_masked_as_they_are_now():
+    """Tokens of logins come and go; each is masked from the moment that it is known."""
+    held = [Secret("token-of-old")]
+    scrub = Scrubber([Secret("configured")], lambda: held)
+    assert f"{MASK} {MASK} token-of-new" == scrub("configured token-of-old token-of-new")
+    held.append(Secret("token-of-new"))
+    assert f"{MASK} {MASK} {MASK}" == scrub("configured token-of-old token-of-new")
+    held.clear()
+    assert f"{MASK} token-of-old" == scrub("configured token-of-old")
+
+
 def test_values_too_short_for_secrets_are_left():
     """Masking them would garble ordinary words."""
     assert "a short text" == Scrubber([Secret("short")])("a short text")

@@ -211,11 +211,29 @@ async def test_a_refused_token_that_cannot_be_renewed(served, tmp_path, reply, r
     assert (False, rejected) == (verdict.renew, verdict.rejected)
 
 
-async def test_renewals_remembered_are_bounded():
-    """Requests come and go; only the latest are known to have been renewed."""
-    cline = provider("http://127.0.0.1:9")
-    assert all(cline._first_time(str(number), "me") for number in range(1000))
-    assert 256 == len(cline._renewed)
+async def test_a_renewal_belongs_to_the_token_not_to_the_request(served, tmp_path):
+    """A client that repeats its request id has each of its tokens renewed; a late 401 about an old token costs none."""
+    upstream, make = served
+    renewals = iter(range(1, 9))
+    upstream.play(
+        lambda request: (
+            reply_json({"success": True, "data": {"accessToken": f"t{next(renewals)}"}})
+            if request.path.endswith("/refresh")
+            else reply_json({})
+        )
+    )
+    save(tmp_path / "a.json", Grant("old", "r1", NOW + 3600))
+    cline = make(credentials={"me": str(tmp_path / "a.json")})
+    clock = NOW
+    account = cline._accounts["me"]
+    account._clock = lambda: clock
+    replies = [await cline.open(call(), "me") for _ in range(2)]
+    found = [await cline.judge(401, reply.headers, b"{}", call(), "me") for reply in replies]
+    assert ([True, True], 2) == ([verdict.renew for verdict in found], account.generation)
+    clock += 3600
+    late = await cline.judge(401, {"x-dragoman-generation": "2"}, b"{}", call(), "me")
+    assert (True, False, 3) == (late.renew, late.rejected, account.generation)
+    assert ["old", "t1", "t2", "r1"] == [secret.reveal() for secret in cline.secrets()]
 
 
 INSUFFICIENT = {

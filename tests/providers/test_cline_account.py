@@ -2,12 +2,14 @@
 
 import asyncio
 import base64
+import fcntl
 import json
 import stat
 from pathlib import Path
 
 import pytest
 
+from providers import cline_account, filelock
 from providers.cline_account import Account, Expired, Grant, Unavailable, bearer, default_file, expiry_of, save
 
 NOW = 1_800_000_000.0
@@ -163,8 +165,11 @@ async def test_a_refused_token_is_renewed_once_for_all(tmp_path):
     service = Service(Grant("new", None, NOW + 3600))
     kept, _ = account(tmp_path, service, 3600)
     assert "old" == (await kept.token()).reveal()
-    await kept.renew()
-    await kept.renew()
+    await kept.renew(1)
+    assert kept.spent(None)
+    assert kept.spent(2)
+    assert not kept.spent(1)
+    await kept.renew(1)
     assert "new" == (await kept.token()).reveal()
     assert 1 == len(service.asked)
 
@@ -175,7 +180,7 @@ async def test_another_process_may_have_renewed(tmp_path):
     kept, path = account(tmp_path, service, 600)
     await kept.token()
     save(path, Grant("theirs", "refresh-9", NOW + 3600))
-    await kept.renew()
+    await kept.renew(None)
     assert ("theirs", []) == ((await kept.token()).reveal(), service.asked)
 
 
@@ -191,7 +196,7 @@ async def test_a_file_that_cannot_be_written_loses_no_token(tmp_path, monkeypatc
         raise OSError(28, "no space")
 
     with monkeypatch.context() as broken:
-        broken.setattr("providers.cline_account._replace", full)
+        broken.setattr("providers.cline_account.rewrite", full)
         assert "second" == (await kept.token()).reveal()
     assert "refresh-1" == stored(path)["refreshToken"]
     now = NOW + 300
@@ -236,3 +241,51 @@ async def test_a_new_login_is_noticed(tmp_path):
     kept.refused()
     path.unlink()
     assert kept.mended()
+
+
+async def test_what_others_write_during_a_renewal_stays(tmp_path):
+    """The file is read again just before it is replaced: another entry stays, and so does a new login in our place."""
+    service = Service(Grant("new", "refresh-2", NOW + 3600), Grant("newer", "refresh-3", NOW + 3600))
+    service.open.clear()
+    kept, path = account(tmp_path, service, 0)
+    waiting = asyncio.create_task(kept.token())
+    while not service.asked:
+        await asyncio.sleep(0.01)
+    path.write_text(json.dumps(stored(path) | {"theirs": 1}))
+    service.open.set()
+    await waiting
+    assert ("workos:new", 1) == (stored(path)["accessToken"], stored(path)["theirs"])
+    service.open.clear()
+    waiting = asyncio.create_task(kept.renew(None))
+    while len(service.asked) < 2:
+        await asyncio.sleep(0.01)
+    save(path, Grant("login", "refresh-9", NOW + 3600))
+    service.open.set()
+    await waiting
+    assert "workos:login" == stored(path)["accessToken"]
+
+
+@pytest.mark.parametrize("left_s", [60, 20])
+async def test_a_stuck_lock_is_not_waited_for_for_ever(tmp_path, monkeypatch, left_s):
+    """Behind a lock that nobody lets go a token that serves is used at once from then on; without one it is a failure."""
+    monkeypatch.setattr(cline_account, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(cline_account, "held", lambda path: filelock.held(path, wait_s=0.2))
+    service = Service()
+    kept, path = account(tmp_path, service, left_s)
+    with path.with_name("cline.json.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        if left_s < 30:
+            with pytest.raises(Unavailable):
+                await kept.token()
+            return
+        assert "old" == (await kept.token()).reveal()
+        monkeypatch.setattr(cline_account, "PATIENCE_S", 600)
+        async with asyncio.timeout(0.1):
+            assert "old" == (await kept.token()).reveal()
+
+
+async def test_all_tokens_are_known_for_masking(tmp_path):
+    """Those in use and those before them."""
+    kept, _ = account(tmp_path, Service(Grant("new", "refresh-2", NOW + 3600)), 0)
+    await kept.token()
+    assert ["old", "refresh-1", "new", "refresh-2"] == [secret.reveal() for secret in kept.secrets]

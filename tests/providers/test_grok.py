@@ -7,8 +7,7 @@ import re
 import msgspec
 import pytest
 
-from providers import grok
-from providers.api import Call, Setup, Unreachable
+from providers.api import Call, Card, Setup, Unreachable
 from providers.grok import API_URL, SESSION_URL, GrokCLI, Options, plugin
 from providers.secret import Secret
 from providers.transport import new_session
@@ -23,11 +22,6 @@ from translators.traits import EFFORTS
 BODY = {"model": "grok-4.5", "input": [{"type": "message", "role": "user", "content": "hi"}], "stream": True}
 UUID = "01a3b2c4-0000-7000-8000-00000000000a"
 HI = Proxy([Turn([Say("Hi.")])])
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(grok, "PAUSE_S", (0, 0))
 
 
 @pytest.fixture
@@ -228,15 +222,47 @@ async def test_verdict(made, status, body, limited, wait, model, rejected):
     assert (limited, wait, model, rejected) == (found.limited, found.wait_s, found.limited_model, found.rejected)
 
 
-async def test_passing_errors_are_tried_three_times(made):
-    """5xx are repeated with the same credential, unless the upstream says not to."""
-    async with Upstream([reply_json({}, 503), reply_json({}, 500), reply_json({}, 502)]) as upstream:
+@pytest.mark.promise("S36")
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "again", "limited"),
+    [
+        (503, {}, {}, True, False),
+        (500, {}, {}, True, False),
+        (520, {"x-should-retry": "true"}, {}, True, False),
+        (503, {"x-should-retry": "false"}, {}, False, False),
+        (400, {}, {}, False, False),
+        (502, {}, {"error": {"status": 429, "message": "rate limit"}}, False, True),
+        (429, {}, {}, False, True),
+    ],
+)
+async def test_passing_errors_may_be_tried_again(made, status, headers, body, again, limited):
+    """5xx may, unless the upstream says not to or a limit is wrapped in them; that is the gateway's to do and count."""
+    async with Upstream([reply_json(body, status)]) as upstream:
         provider = made(upstream.url + "/v1")
-        assert 502 == (await provider.open(call(), "k")).status
-        assert 3 == len(upstream.requests)
-        upstream.play([reply_json({}, 503, headers=[("x-should-retry", "false")])])
-        assert 503 == (await provider.open(call(), "k")).status
+        assert status == (await provider.open(call(), "k")).status
         assert 1 == len(upstream.requests)
+    verdict = await provider.judge(status, headers, json.dumps(body).encode(), call(), "k")
+    assert (again, limited) == (verdict.again_s is not None, verdict.limited)
+
+
+async def test_denied_login_returns_with_a_new_file(made, tmp_path):
+    """An account that may not chat is out of use until its file changes; a request with an older token has a new try."""
+    denied = b'{"code":"permission-denied","error":"Access to the chat endpoint is denied."}'
+    file = auth_file(tmp_path / "a.json", login("http://127.0.0.1:9"))
+    provider = made("http://127.0.0.1:9/v1", files={"me": str(file)})
+    await provider._logins["me"].token()
+    verdict = await provider.judge(403, {"x-dragoman-generation": "1"}, denied, call(), "me")
+    assert (True, False) == (verdict.rejected, verdict.renew)
+    assert () == provider.readmitted()
+    assert 401 == (await provider.open(call(), "me")).status
+    auth_file(file, login("http://127.0.0.1:9", token="NEW"))
+    async with asyncio.timeout(5):
+        while provider.readmitted() != ("me",):
+            await asyncio.sleep(0.05)
+    late = await provider.judge(403, {"x-dragoman-generation": "1"}, denied, call(), "me")
+    assert (False, True) == (late.rejected, late.renew)
+    assert not provider._logins["me"].disabled
+    assert {"FAKE.ACCESS.0", "FAKE-REFRESH-0", "NEW"} == {secret.reveal() for secret in provider.secrets()}
 
 
 async def test_catalogue(made, tmp_path):
@@ -263,6 +289,18 @@ async def test_catalogue(made, tmp_path):
         looked = upstream.requests[1]
         assert ("/v1/models", None) == (looked.path, looked.header("x-grok-model-override"))
         assert 3 == len(upstream.requests)
+
+
+async def test_model_list_for_clients(made):
+    """The upstream's own names and limits, asked for once; what is known beforehand while it has no list."""
+    listed = {"data": [{"id": "grok-9", "contextWindow": 7, "reasoningEfforts": ["max"]}]}
+    async with Upstream([reply_json(listed)]) as upstream:
+        provider = made(upstream.url + "/v1")
+        assert [("grok-9",)] * 2 == [await provider.models() for _ in range(2)]
+        assert (Card(7, ("max",)), 1) == (provider.card("grok-9"), len(upstream.requests))
+    provider = made("http://127.0.0.1:9/v1")
+    assert "grok-4.6" in await provider.models()
+    assert Card(500_000, ("low", "medium", "high", "xhigh")) == provider.card("grok-4.6")
 
 
 async def test_catalogue_of_an_unknown_model(made, tmp_path):

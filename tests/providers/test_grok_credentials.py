@@ -19,7 +19,6 @@ from providers.grok_credentials import (
     parse,
     pinned,
     read,
-    replace,
     updated,
 )
 from providers.secret import Secret
@@ -128,19 +127,6 @@ def test_new_entry_is_read_back():
         found.expires_at,
     )
     assert of(entry_of(Tokens(Secret("a"), None, MADE), ISSUER, CLIENT_ID, MADE)).refresh is None
-
-
-def test_reading_and_replacing(tmp_path):
-    """A file is replaced whole, for its owner alone, through a link, and leaves no litter."""
-    path, link = tmp_path / "auth.json", tmp_path / "link.json"
-    path.write_bytes(b"old")
-    path.chmod(0o644)
-    link.symlink_to(path)
-    replace(link, b"new")
-    assert (b"new", 0o600, True) == (read(path), path.stat().st_mode & 0o777, link.is_symlink())
-    assert {"auth.json", "link.json"} == {found.name for found in tmp_path.iterdir()}
-    with pytest.raises(OSError, match="No such file"):
-        replace(tmp_path / "none" / "x", b"")
 
 
 def test_unreadable_files(tmp_path):

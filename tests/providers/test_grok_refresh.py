@@ -7,11 +7,11 @@ import json
 import aiohttp
 import pytest
 
-from providers import grok_issuer, grok_lock, grok_refresh
+from providers import filelock, grok_issuer, grok_refresh
 from providers.grok_issuer import Issuer as Source
 from providers.grok_refresh import Credential, Token
 from tests.grok import Issuer, auth_file, login
-from tests.upstream import Upstream, reply_json
+from tests.upstream import Upstream, Wait, reply_json
 from translators.fault import Fault
 
 NOW = 1_767_225_600.0
@@ -158,11 +158,11 @@ async def test_file_that_cannot_be_written(play, monkeypatch):
     """New tokens that cannot be stored still serve, for the old ones are spent; the next refresh stores them."""
     played = play(expires=at(60))
 
-    def full(path, content):
+    def full(*_):
         raise OSError(28, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(grok_refresh, "replace", full)
+        patch.setattr(grok_refresh, "rewrite", full)
         token = await played.credential.token()
     assert "FAKE.ACCESS.1" == token.login.access.reveal()
     assert "FAKE.ACCESS.0" == played.stored()["key"]
@@ -172,13 +172,14 @@ async def test_file_that_cannot_be_written(play, monkeypatch):
 
 async def test_lock_of_another(play, monkeypatch):
     """While another process holds the lock its result is waited for; without one it is a passing failure."""
-    monkeypatch.setattr(grok_lock, "WAIT_S", 0.1)
-    monkeypatch.setattr(grok_refresh, "held", lambda path: grok_lock.held(path, wait_s=0.1))
+    monkeypatch.setattr(filelock, "WAIT_S", 0.1)
+    monkeypatch.setattr(grok_refresh, "held", lambda path: filelock.held(path, wait_s=0.1))
     played = play()
     token = await played.credential.token()
     with (played.path.with_name("auth.json.lock")).open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert 503 == (await played.credential.renew(token.generation)).status
+        assert played.credential._retry_at > 0
         auth_file(played.path, login(played.url, token="FROM.THE.CLI"))
         assert await played.credential.renew(token.generation) is None
     assert [] == played.script.forms
@@ -226,3 +227,91 @@ async def test_files_are_looked_at_once_in_a_while(play, monkeypatch):
     monkeypatch.setattr(grok_refresh, "LOOK_S", 60)
     auth_file(played.path, login(played.url, token="NEW"))
     assert not played.credential.changed()
+
+
+async def waited(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_lock_of_another_costs_no_time_while_the_token_lives(play, monkeypatch):
+    """A request does not wait out a refresh that takes long, and the next ones do not wait at all."""
+    monkeypatch.setattr(grok_refresh, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(grok_refresh, "held", lambda path: filelock.held(path, wait_s=0.3))
+    played = play(expires=at(100))
+    with (played.path.with_name("auth.json.lock")).open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert "FAKE.ACCESS.0" == (await played.credential.token()).login.access.reveal()
+        monkeypatch.setattr(grok_refresh, "PATIENCE_S", 600)
+        async with asyncio.timeout(0.1):
+            assert "FAKE.ACCESS.0" == (await played.credential.token()).login.access.reveal()
+        await waited(lambda: played.credential._running is None)
+    assert [] == played.script.forms
+
+
+async def test_contended_refresh_is_not_tried_at_each_request(play, monkeypatch):
+    """After a lock that could not be had the old token is used at once for a while."""
+    monkeypatch.setattr(grok_refresh, "held", lambda path: filelock.held(path, wait_s=0.1))
+    played = play(expires=at(100))
+    with (played.path.with_name("auth.json.lock")).open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for _ in range(2):
+            assert isinstance(await played.credential.token(), Token)
+            assert played.credential._running is None
+        monkeypatch.setattr(grok_refresh, "held", None)
+        assert isinstance(await played.credential.token(), Token)
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_what_others_write_during_a_refresh_stays(play, own):
+    """The file is read again just before it is replaced: other scopes stay, and so does a new login in our place."""
+    played, go = play(expires=at(60)), asyncio.Event()
+    answer = reply_json({"access_token": "OURS", "refresh_token": "R", "expires_in": 21_600})
+    played.script.answers.append([Wait(go), *answer])
+    waiting = asyncio.create_task(played.credential.token())
+    await waited(lambda: played.script.forms)
+    entries = login(played.url, **({"token": "LOGIN"} if own else {"expires": at(60)}))
+    auth_file(played.path, entries, {"xai::api_key": {"key": "xai-new", "auth_mode": "api_key"}})
+    go.set()
+    assert "OURS" == (await waiting).login.access.reveal()
+    assert ("LOGIN" if own else "OURS") == played.stored()["key"]
+    assert "xai-new" == json.loads(played.path.read_text())["xai::api_key"]["key"]
+    assert played.stored()["key"] == (await played.credential.token()).login.access.reveal()
+
+
+async def test_logout_during_a_refresh_is_respected(play):
+    """A file that has gone is not written again; the login is out of use."""
+    played, go = play(expires=at(60)), asyncio.Event()
+    played.script.answers.append([Wait(go), *reply_json({"access_token": "OURS", "expires_in": 21_600})])
+    waiting = asyncio.create_task(played.credential.token())
+    await waited(lambda: played.script.forms)
+    played.path.unlink()
+    go.set()
+    await waiting
+    assert not played.path.exists()
+    assert "authentication" == (await played.credential.token()).kind
+
+
+async def test_tokens_that_could_not_be_written_outlive_other_changes(play, monkeypatch):
+    """A file that changes but still holds the spent token does not bring it back."""
+    played = play(expires=at(60))
+    monkeypatch.setattr(grok_refresh, "rewrite", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+    await played.credential.token()
+    auth_file(played.path, login(played.url, expires=at(60)), {"other": {"key": "x"}})
+    assert "FAKE.ACCESS.1" == (await played.credential.token()).login.access.reveal()
+    assert ["FAKE.ACCESS.0", "FAKE-REFRESH-0", "FAKE.ACCESS.1", "FAKE-REFRESH-1"] == [
+        secret.reveal() for secret in played.credential.secrets
+    ]
+
+
+async def test_return_is_told_once(play):
+    """Whoever noticed the new file, the pool hears of it."""
+    played = play()
+    await played.credential.token()
+    assert not played.credential.returned()
+    played.credential.disable("refused")
+    assert not played.credential.returned()
+    auth_file(played.path, login(played.url, token="NEW"))
+    assert isinstance(await played.credential.token(), Token)
+    assert [True, False] == [played.credential.returned() for _ in range(2)]

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from providers import grok_lock
-from providers.grok_lock import STALE_S, Contended, held
+from providers import filelock
+from providers.filelock import STALE_S, Contended, held
 
 
 async def test_holder_names_itself(tmp_path):
@@ -61,7 +61,7 @@ async def test_stale_lock_is_replaced(tmp_path):
 async def test_lock_of_a_file_that_went_is_taken_again(tmp_path, monkeypatch):
     """A lock on a file that somebody replaced meanwhile is none."""
     path, looks = tmp_path / "auth.json", []
-    real = grok_lock._is_at
+    real = filelock._is_at
 
     def gone_once(lock, handle):
         looks.append(handle)
@@ -69,7 +69,7 @@ async def test_lock_of_a_file_that_went_is_taken_again(tmp_path, monkeypatch):
             lock.unlink()
         return real(lock, handle)
 
-    monkeypatch.setattr(grok_lock, "_is_at", gone_once)
+    monkeypatch.setattr(filelock, "_is_at", gone_once)
     async with held(path):
         assert 2 == len(looks)
 
@@ -80,13 +80,13 @@ def test_only_the_locked_file_is_removed(tmp_path):
     with lock.open("w") as held_file:
         lock.unlink()
         lock.write_text("another's")
-        grok_lock._unlink(lock, held_file.fileno())
+        filelock._unlink(lock, held_file.fileno())
     assert lock.exists()
 
 
 async def test_heartbeat_renews_the_mark(tmp_path, monkeypatch):
     """A holder that takes long goes on telling that it lives."""
-    monkeypatch.setattr(grok_lock, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(filelock, "HEARTBEAT_S", 0.01)
     times = iter(range(1000, 100_000))
     lock = tmp_path / "auth.json.lock"
     async with held(tmp_path / "auth.json", now=lambda: next(times)):
@@ -111,12 +111,12 @@ async def test_other_errors_leave_no_descriptor(tmp_path, monkeypatch):
     """An error that is not about waiting is raised, and the file closed."""
     opened = []
     real = os.open
-    monkeypatch.setattr(grok_lock.os, "open", lambda *given: opened.append(real(*given)) or opened[-1])
+    monkeypatch.setattr(filelock.os, "open", lambda *given: opened.append(real(*given)) or opened[-1])
 
     def broken(handle, how):
         raise OSError(5, "broken")
 
-    monkeypatch.setattr(grok_lock.fcntl, "flock", broken)
+    monkeypatch.setattr(filelock.fcntl, "flock", broken)
     with pytest.raises(OSError, match="broken"):
         async with held(tmp_path / "auth.json"):
             pass

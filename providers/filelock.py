@@ -1,4 +1,4 @@
-"""The lock on the CLI's auth file that the CLI itself takes (spec/grok.md 6.2): a sibling file, flock, a heartbeat.
+"""The lock on a credential file, as the Grok CLI takes it (spec/grok.md 6.2): a sibling file, flock, a heartbeat.
 
 The holder writes `PID:UNIX_SECONDS` and renews it, so that a waiter can tell a slow holder from a dead one.
 """
