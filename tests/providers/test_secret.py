@@ -9,7 +9,7 @@ import traceback
 import msgspec
 import pytest
 
-from providers.secret import Secret
+from providers.secret import HELD, Held, Secret
 
 VALUE = "canary-5f1c2e"
 
@@ -91,3 +91,14 @@ def test_an_empty_secret_is_refused():
     """An empty value would match an absent header."""
     with pytest.raises(ValueError, match="empty"):
         Secret("")
+
+
+def test_held_are_the_latest():
+    """A credential is known by the secrets that it has and lately had; None is none."""
+    held = Held()
+    held.add(Secret("a"), None)
+    for number in range(HELD - 1):
+        held.add(Secret(f"t{number}"))
+    held.add(Secret("a"), Secret("b"))
+    assert (HELD, True) == (len(list(held)), {Secret("a"), Secret("b")} <= set(held))
+    assert Secret("t0") not in set(held)
