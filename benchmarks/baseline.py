@@ -1,4 +1,4 @@
-"""The yardstick: a bare aiohttp application and client session that forward bytes, and nothing that a gateway must do."""
+"""The yardstick: a bare aiohttp application and client session that forward bytes, and do nothing else."""
 
 import sys
 

@@ -110,7 +110,9 @@ async def _reply(reader: asyncio.StreamReader) -> int:
 class Row:
     """One measurement: the same requests through both processes, alternating; CPU seconds per unit."""
 
-    def __init__(self, name: str, client: str, prefix: str, model: str, *, units: int, times: int, **more: object):
+    def __init__(
+        self, name: str, client: str, prefix: str, model: str, *, units: int, times: int, **more: object
+    ) -> None:
         self.name, self.client, self.prefix, self.model = name, client, prefix, model
         self.units, self.times, self.more = units, times, more
 
