@@ -8,7 +8,7 @@ from itertools import count
 
 import msgspec
 
-from translators.conversation import Part, Text, ToolCall, ToolResult, Turn
+from translators.conversation import Part, Text, ToolCall, ToolResult, Turn, located, place
 from translators.fault import refuse
 from translators.notes import Notes
 
@@ -62,7 +62,7 @@ def _distinct(turns: tuple[Turn, ...], notes: Notes) -> tuple[Turn, ...]:
         return msgspec.structs.replace(part, id=now[part.id])
 
     return tuple(
-        msgspec.structs.replace(turn, parts=tuple([own(part, turn.at) for part in turn.parts])) for turn in turns
+        msgspec.structs.replace(turn, parts=tuple([own(part, place(part, turn.at)) for part in turn.parts])) for turn in turns
     )
 
 
@@ -72,13 +72,14 @@ def _answers(turns: tuple[Turn, ...], notes: Notes) -> dict[str, ToolResult]:
     answers: dict[str, ToolResult] = {}
     for turn in turns:
         for part in turn.parts:
+            at = place(part, turn.at)
             if isinstance(part, ToolCall):
                 if part.id in calls:
-                    raise refuse(f"{turn.at}: the tool call id {part.id!r} is used twice", param=turn.at)
+                    raise refuse(f"{at}: the tool call id {part.id!r} is used twice", param=at)
                 calls.add(part.id)
             elif isinstance(part, ToolResult):
                 if part.call_id in answers:
-                    notes.changed(turn.at, f"a second result for call {part.call_id!r} replaces the first")
+                    notes.changed(at, f"a second result for call {part.call_id!r} replaces the first")
                 answers[part.call_id] = part
     return answers
 
@@ -100,6 +101,7 @@ def _in_order(turns: tuple[Turn, ...]) -> bool:
 
 def _rebuilt(turns: tuple[Turn, ...], answers: dict[str, ToolResult], notes: Notes) -> list[Turn]:
     calls = {part.id for turn in turns for part in turn.parts if isinstance(part, ToolCall)}
+    where = {part.call_id: turn.at for turn in turns for part in turn.parts if isinstance(part, ToolResult)}
     seen: set[str] = set()
     out: list[Turn] = []
     last = len(turns) - 1
@@ -111,23 +113,35 @@ def _rebuilt(turns: tuple[Turn, ...], answers: dict[str, ToolResult], notes: Not
             if isinstance(part, ToolResult) and part.call_id not in calls and part is answers[part.call_id]
         ]
         early = [
-            part.call_id
+            part
             for part in turn.parts
             if isinstance(part, ToolResult) and part.call_id in calls and part.call_id not in seen
         ]
-        for call_id in early:
-            notes.changed(turn.at, f"the result of call {call_id!r} stands before its call and moves behind it")
-        parts: list[Part] = [part for orphan in orphans for part in _orphan(orphan, turn.at, notes)]
+        for result in early:
+            at = place(result, turn.at)
+            notes.changed(at, f"the result of call {result.call_id!r} stands before its call and moves behind it")
+        parts: list[Part] = [part for orphan in orphans for part in _orphan(orphan, place(orphan, turn.at), notes)]
         if parts or kept:
             out.append(msgspec.structs.replace(turn, parts=(*parts, *kept)))
-        mine = [part.id for part in kept if isinstance(part, ToolCall)]
-        seen.update(mine)
-        if mine and not (index == last and not any(call_id in answers for call_id in mine)):
-            out.append(Turn("user", tuple(_result(call_id, answers, turn.at, notes) for call_id in mine), turn.at))
+        mine = [part for part in kept if isinstance(part, ToolCall)]
+        seen.update(call.id for call in mine)
+        if mine and not (index == last and not any(call.id in answers for call in mine)):
+            out.append(_answered(mine, turn.at, answers, where, notes))
     return out
 
 
-def _result(call_id: str, answers: dict[str, ToolResult], at: str, notes: Notes) -> ToolResult:
+def _answered(
+    calls: list[ToolCall], at: str, answers: dict[str, ToolResult], where: dict[str, str], notes: Notes
+) -> Turn:
+    """Return the turn of all results of one turn's calls; they keep their paths."""
+    parts: list[Part] = []
+    for call in calls:
+        result = _result(call.id, answers, place(call, at), notes)
+        parts.append(located(result, where.get(call.id, at)) if where.get(call.id, at) != at else result)
+    return Turn("user", tuple(parts), at)
+
+
+def _result(call_id: str, answers: dict[str, ToolResult], at: str, notes: Notes) -> Part:
     found = answers.get(call_id)
     if found is not None:
         return found

@@ -27,6 +27,8 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Turn",
+    "located",
+    "place",
     "tools_of",
 ]
 
@@ -41,6 +43,8 @@ class Text(msgspec.Struct, frozen=True):
     refusal: bool = False
     citations: tuple[tuple[str, str], ...] = ()
     """(url, title) of web pages cited for all of this text."""
+    at: str = ""
+    """Path in the client's request where it is another than the turn's, as in all parts that have it."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -79,6 +83,7 @@ class Reasoning(msgspec.Struct, frozen=True):
 
     text: str = ""
     state: State | None = None
+    at: str = ""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -89,6 +94,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     arguments: str
     custom: bool = False
     namespace: str | None = None
+    at: str = ""
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -98,6 +104,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     parts: tuple["Text | Image | Document", ...] = ()
     is_error: bool = False
     custom: bool = False
+    at: str = ""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -109,6 +116,7 @@ class Receipt(msgspec.Struct, frozen=True):
     arguments: str
     output: str | None = None
     error: str | None = None
+    at: str = ""
 
 
 class Opaque(msgspec.Struct, frozen=True):
@@ -117,6 +125,7 @@ class Opaque(msgspec.Struct, frozen=True):
     dialect: DialectName
     kind: str
     raw: bytes
+    at: str = ""
 
 
 Part = Text | Image | Document | Reasoning | ToolCall | ToolResult | Receipt | Opaque
@@ -244,6 +253,18 @@ class Conversation(msgspec.Struct, frozen=True):
     previous_response_id: str | None = None
     echo: dict[str, Any] = {}
     """Responses request fields that its lifecycle objects repeat."""
+
+
+def place(part: Part, turn_at: str) -> str:
+    """Return a part's path in the client's request: its own, else its turn's."""
+    return turn_at if isinstance(part, Image | Document) else part.at or turn_at
+
+
+def located(part: Part, at: str) -> Part:
+    """Return a part that keeps its path when it moves to a turn of another one."""
+    if not at or isinstance(part, Image | Document) or part.at:
+        return part
+    return msgspec.structs.replace(part, at=at)
 
 
 def tools_of(conversation: Conversation, kind: str) -> tuple[Tool, ...]:

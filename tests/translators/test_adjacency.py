@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +31,13 @@ def user(*parts):
 
 def mended(*turns, strict=False):
     notes = Notes(strict=strict)
-    return adjacent(turns, notes), [note.message for note in notes.kept]
+    found = adjacent(turns, notes)
+    bare = [msgspec.structs.replace(turn, parts=tuple(unplaced(part) for part in turn.parts)) for turn in found]
+    return tuple(bare), [note.message for note in notes.kept]
+
+
+def unplaced(part):
+    return msgspec.structs.replace(part, at="")
 
 
 def legal(turns):
@@ -204,3 +211,23 @@ def test_text_before_the_results_moves_behind_them():
     turns, notes = mended(assistant(call("a")), user(Text("look"), result("a")))
     assert (assistant(call("a")), Turn("user", (result("a"),), "at.a"), user(Text("look"))) == turns
     assert [] == notes
+
+
+def test_a_result_that_moves_keeps_its_path():
+    """What is said of it later names the item that the client sent, and so does what is said of its turn's others."""
+    turns = (assistant(call("a"), call("b")), Turn("user", (result("b"),), "at.b"), Turn("user", (result("a"),), "at.c"))
+    assert ["at.c", "at.b"] == [part.at for part in adjacent(turns, Notes())[1].parts]
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ((call("a"), msgspec.structs.replace(call("b"), at="at.own")), "orphan_tool_call"),
+        ((call("a"), msgspec.structs.replace(call("a"), at="at.own")), None),
+    ],
+)
+def test_refusals_name_the_part(parts, code):
+    """Of several items in one turn the wrong one is named."""
+    with pytest.raises(Refused) as caught:
+        adjacent((assistant(*parts), user(result("a"))), Notes(strict=True))
+    assert (code, "at.own") == (caught.value.fault.code, caught.value.fault.param)

@@ -17,6 +17,7 @@ from translators.conversation import (
     Text,
     ToolCall,
     ToolResult,
+    place,
 )
 from translators.events import Carried
 from translators.fault import Refused
@@ -36,7 +37,11 @@ def read(*items):
 
 
 def turns(*items):
-    return [(turn.role, turn.parts) for turn in read(*items).turns]
+    return [(turn.role, tuple(unplaced(part) for part in turn.parts)) for turn in read(*items).turns]
+
+
+def unplaced(part):
+    return part if isinstance(part, Image | Document) else msgspec.structs.replace(part, at="")
 
 
 def refused(*items):
@@ -327,3 +332,17 @@ def test_wrong_items_are_refused_with_their_path(item, param, code):
     fault = refused(item)
     assert (400, param, code) == (fault.status, fault.param, fault.code)
     assert fault.message.startswith(param)
+
+
+def test_every_part_knows_its_item():
+    """A turn of several items keeps the path of each; one that a message closes hands its reasoning on."""
+    found = read(
+        *(thought("a"), call("f", "c1"), call("g", "c2"), output("c1"), output("c2"), thought("b"), said("one")),
+        *(call("f", "c3"), thought("c"), thought("d"), said("two")),
+    )
+    assert [
+        ["input.0", "input.1", "input.2"],
+        ["input.3", "input.4"],
+        ["input.5", "input.6", "input.7"],
+        ["input.8", "input.9", "input.10"],
+    ] == [[place(part, turn.at) for part in turn.parts] for turn in found.turns]

@@ -19,6 +19,8 @@ from translators.conversation import (
     ToolCall,
     ToolResult,
     Turn,
+    located,
+    place,
 )
 from translators.dialect import Target
 from translators.fault import refuse
@@ -67,7 +69,8 @@ def _merged(conversation: Conversation) -> Iterable[Turn]:
     out: list[Turn] = []
     for turn in turns:
         if out and _joins(out[-1], turn):
-            out[-1] = Turn("assistant", (*out[-1].parts, *turn.parts), out[-1].at)
+            moved = [located(part, turn.at) for part in turn.parts]
+            out[-1] = Turn("assistant", (*out[-1].parts, *moved), out[-1].at)
         else:
             out.append(turn)
     return out
@@ -121,10 +124,10 @@ class _Writer:
         rest: list[Part] = []
         for part in turn.parts:
             if isinstance(part, ToolResult):
-                self._result(part, turn.at, media)
+                self._result(part, place(part, turn.at), media)
             else:
                 rest.append(part)
-        content = [wire for part in (*media, *rest) for wire in self._content(part, turn.at)]
+        content = [wire for part in (*media, *rest) for wire in self._content(part, place(part, turn.at))]
         if not content:
             return
         texts = [part for part in content if part["type"] == "text"]
@@ -207,13 +210,14 @@ class _Writer:
                     reasoning.append(part)
                 case Receipt() | Opaque():
                     name = part.kind if isinstance(part, Opaque) else part.name
-                    self._notes.dropped(turn.at, f"{name} of a hosted tool has no form here", "unsupported_content")
+                    at = place(part, turn.at)
+                    self._notes.dropped(at, f"{name} of a hosted tool has no form here", "unsupported_content")
                 case _:
                     raise refuse(f"{turn.at}: only text can be sent back", param=turn.at, code="unsupported_content")
         message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
         if refusals and any(refusals):
             message["refusal"] = "".join(refusals)
-        message.update(self._thought(reasoning, turn.at))
+        message.update(self._thought(reasoning, place(reasoning[0], turn.at) if reasoning else turn.at))
         if calls:
             message["tool_calls"] = calls
         if len(message) > 2 or message["content"]:

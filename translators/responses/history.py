@@ -22,6 +22,7 @@ from translators.conversation import (
     ToolCall,
     ToolResult,
     Turn,
+    place,
 )
 from translators.dialect import Target
 from translators.identifiers import call_id_for_openai
@@ -73,7 +74,7 @@ class _Writer:
             case ToolCall():
                 self._item(self._call(part), turn)
             case ToolResult():
-                self._item(self._result(part, turn.at), turn)
+                self._item(self._result(part, place(part, turn.at)), turn)
             case Reasoning():
                 self._reasoning(part, turn)
             case Receipt():
@@ -163,7 +164,7 @@ class _Writer:
         elif part.state is not None and part.state.native == "responses" and self._same:
             item_id, content = part.state.id, part.state.value
         else:
-            self._notes.omitted(turn.at, "reasoning of another origin is left out")
+            self._notes.omitted(place(part, turn.at), "reasoning of another origin is left out")
             return
         named = {"id": item_id} if item_id else {}
         self._waiting.append({"type": "reasoning", **named, "summary": summary, "encrypted_content": content})
@@ -174,7 +175,8 @@ class _Writer:
             return
         self._flush(turn)
         self._waiting.clear()
-        self._notes.dropped(turn.at, f"{part.kind} has no equal in a Responses request", code="unsupported_content")
+        at = place(part, turn.at)
+        self._notes.dropped(at, f"{part.kind} has no equal in a Responses request", code="unsupported_content")
 
 
 def _message(role: str, content: list[dict[str, Any]]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from translators.conversation import (
     ToolCall,
     ToolResult,
     Turn,
+    located,
+    place,
 )
 from translators.fault import refuse
 from translators.jsonio import ERRORS, text_of
@@ -114,6 +116,8 @@ class Reader:
                 trailing.insert(0, self._assistant.pop())
             self._close()
             self._assistant = trailing
+            if trailing:
+                self._at = place(trailing[0], self._at)
         for part in parts:
             if not isinstance(part, Text):
                 raise refuse(f"{at}.content: an assistant message holds text only", param=f"{at}.content")
@@ -151,7 +155,7 @@ class Reader:
             self._close()
         if not self._assistant:
             self._at = at
-        self._assistant.append(part)
+        self._assistant.append(part if at == self._at else located(part, at))
 
     def _result(self, item: wire.Item, at: str) -> None:
         if not item.call_id:
@@ -160,8 +164,8 @@ class Reader:
             self._close()
         if not self._results:
             self._at = at
-        parts = _output(item.output, f"{at}.output")
-        self._results.append(ToolResult(item.call_id, parts, custom=item.type == "custom_tool_call_output"))
+        parts, own = _output(item.output, f"{at}.output"), "" if at == self._at else at
+        self._results.append(ToolResult(item.call_id, parts, custom=item.type == "custom_tool_call_output", at=own))
 
     def _close(self) -> None:
         if self._assistant:
