@@ -23,7 +23,7 @@ from gateway.keypool import Lease, Resting
 from gateway.models import Resolved, permitted
 from gateway.pulse import Pulse
 from gateway.pump import STALLS, Pump
-from gateway.recall import Recall, leans
+from gateway.recall import Recall
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime, Upstreams
 from gateway.sessions import session_of
@@ -130,7 +130,7 @@ class Exchange:
         except Refused as refused:
             return refused.fault
         self.record.alias, self.record.stream = peek.model[:200], peek.stream
-        session = session_of(self.request.headers, peek.session)
+        session = session_of(self.request.headers, peek)
         self._session = fingerprint(self.runtime.pepper, self.tenant.name, self.dialect.name, session)
         self.record.session = short(self._session) or None
         resolved = self.runtime.resolve(peek.model)
@@ -175,7 +175,7 @@ class Exchange:
             created=self._created,
             seed=hashlib.sha256(self.record.request_id.encode()).hexdigest()[:24],
             reasoning=resolved.settings.reasoning,
-            native=provider.native and not self._needs_memory(target, body),
+            native=provider.native,
             clean=self.runtime.scrub,
             count=lambda sent: self.runtime.tokens.count(name, model, sent)[0],
         )
@@ -200,7 +200,6 @@ class Exchange:
         runtime = self.runtime
         return Recall(
             runtime.replay.slot(runtime.pepper, self.tenant.name, peek.model),
-            session=peek.session or "",
             seed=seed,
             target=target,
             whole=runtime.config.state.remember == "responses",
@@ -217,10 +216,6 @@ class Exchange:
             thoughts(event)
 
         return both
-
-    def _needs_memory(self, target: Target, body: bytes) -> bool:
-        """Tell whether a Responses request may name earlier answers that this upstream does not keep."""
-        return self.dialect.name == "responses" and not target.traits.server_state and leans(body)
 
     def _note(self, prepared: Prepared) -> None:
         record = self.record
@@ -312,9 +307,8 @@ class Exchange:
         if not 200 <= upstream.status < 300:
             return await self._judged(upstreams, upstream, call, lease)
         upstreams.pool.accept(lease)
-        chunks = upstream.chunks() if self._recall is None else self._recall.tapped(upstream.chunks(), prepared)
         kind = upstream.headers.get("content-type", "")
-        fault = await pump.answer(chunks, kind, pair, prepared, watch, self._observer())
+        fault = await pump.answer(upstream.chunks(), kind, pair, prepared, watch, self._observer())
         self.record.notes = prepared.notes.count  # with what the answer itself lost
         return await self._settled(fault, pump, upstreams, call, lease)
 

@@ -1,41 +1,29 @@
 """What one request takes from the replay store and leaves in it (spec/grok.md 11); nothing for other dialects.
 
-Only clients of Responses can refer to what they were told. On native routes the upstream keeps that itself, unless
-the route says that it does not (`traits.server_state`).
+Only clients of Responses can refer to what they were told. On native routes the upstream keeps that itself: one that
+does not (`traits.server_state`) is no native route (`translators.policy.shaping`).
 """
 
-from collections.abc import AsyncIterator, Callable
 from time import monotonic
 
 import msgspec
 
 from gateway.stores.replay import Slot
 from translators.conversation import Conversation, ToolCall, Turn
-from translators.dialect import Source, Target
-from translators.dialects import DIALECTS
+from translators.dialect import Target
 from translators.events import Event
-from translators.fault import Refused
 from translators.harvest import Harvest
-from translators.pair import Prepared
 from translators.replay import Past, Restored, restore
-from translators.sse import Splitter
 
-__all__ = ["Recall", "leans"]
-
-_REFERENCES = (b'"previous_response_id"', b'"item_reference"')
-
-
-def leans(body: bytes) -> bool:
-    """Tell whether a Responses body may refer to what was said before (never misses one, may be wrong otherwise)."""
-    return any(mark in body for mark in _REFERENCES)
+__all__ = ["Recall"]
 
 
 class Recall:
     """One request's dealings with the store. `whole` keeps the conversation, not only its calls."""
 
-    def __init__(self, slot: Slot, *, session: str, seed: str, target: Target, whole: bool) -> None:
+    def __init__(self, slot: Slot, *, seed: str, target: Target, whole: bool) -> None:
         self._slot = slot
-        self._session = session
+        self._session = ""
         self._target = target
         self._whole = whole
         self._conversation: Conversation | None = None
@@ -44,6 +32,7 @@ class Recall:
 
     def restore(self, conversation: Conversation) -> Conversation:
         """Return the request with what it refers to; raises Refused when nothing of it is left."""
+        self._session = (conversation.controls.prompt_cache_key or "").strip()
         self.restored = restore(conversation, self._slot.memory(monotonic()), strict=self._target.strict)
         self._conversation = self.restored.conversation
         return self._conversation
@@ -51,18 +40,6 @@ class Recall:
     def observe(self, event: Event) -> None:
         """Take one event of the answer."""
         self._harvest(event)
-
-    def tapped(self, chunks: AsyncIterator[bytes], prepared: Prepared) -> AsyncIterator[bytes]:
-        """Return a reply's bytes, read on their way where they are forwarded as they are and nobody keeps them."""
-        if not prepared.native or self._target.traits.server_state:
-            return chunks
-        return self._read(chunks)
-
-    async def _read(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        look = _reader(self._harvest, Source(origin=self._target.origin))
-        async for chunk in chunks:
-            look(chunk)
-            yield chunk
 
     def _call(self, names: tuple[str, ...], call: ToolCall) -> None:
         self._slot.item(names, call, monotonic())
@@ -74,20 +51,6 @@ class Recall:
             past = _past(self._conversation, turn)
             for name in names:
                 self._slot.past(name, past, now)
-
-
-def _reader(harvest: Harvest, source: Source) -> Callable[[bytes], None]:
-    splitter, decoder = Splitter(), DIALECTS["responses"].decoder(source)
-
-    def look(chunk: bytes) -> None:
-        try:
-            for frame in splitter.feed(chunk):
-                for event in decoder.push(frame):
-                    harvest(event)
-        except Refused:
-            return  # an event over the limit, which ends the stream elsewhere
-
-    return look
 
 
 def _past(conversation: Conversation, turn: Turn) -> Past:

@@ -18,11 +18,12 @@ from aiohttp import WSMsgType, web
 from gateway.auth import Tenant, authenticate
 from gateway.body import too_large
 from gateway.downstream import Downstream
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, unknown_model
+from gateway.models import permitted
 from gateway.record import Record, outcome_of
-from gateway.transcript import Frame, Transcript, read
+from gateway.transcript import Transcript, read
 from translators.dialects import DIALECTS
-from translators.fault import Fault
+from translators.fault import Fault, Refused
 from translators.jsonio import encode
 from translators.sse import Splitter
 
@@ -189,11 +190,16 @@ class Talk:
         record.alias, record.stream = frame.model[:200], True
         if len(body) > gateway.runtime.config.server.max_request_bytes:
             return too_large(gateway.runtime.config.server.max_request_bytes)
-        if not frame.generate:
-            await self._warm(frame, record)
-            return None
         refused = gateway.admission.enter(tenant, monotonic(), time.time())
-        return refused if refused is not None else await self._exchange(body, tenant, record)
+        if refused is not None:
+            return refused
+        try:
+            if frame.generate:
+                return await self._exchange(body, tenant, record)
+            return await self._warm(body, tenant, record)
+        finally:
+            tokens = (record.input_tokens or 0) + (record.output_tokens or 0)
+            gateway.admission.leave(tenant, tokens, time.time())
 
     async def _exchange(self, body: bytes, tenant: Tenant, record: Record) -> Fault | None:
         gateway = self._gateway
@@ -214,21 +220,28 @@ class Talk:
         finally:
             gateway.left(exchange)
             exchange.finish()
-            tokens = (record.input_tokens or 0) + (record.output_tokens or 0)
-            gateway.admission.leave(tenant, tokens, time.time())
         if not downstream.started and isinstance(response, web.Response) and response.status >= 400:
             record.status = response.status
             await self._ws.send_str(_error_frame(response))
         return None
 
-    async def _warm(self, frame: Frame, record: Record) -> None:
-        """Answer a warm-up (`generate: false`): nothing is asked of the upstream, its input is kept."""
+    async def _warm(self, body: bytes, tenant: Tenant, record: Record) -> Fault | None:
+        """Answer a warm-up (`generate: false`): nothing is asked of the upstream, its input is kept.
+
+        Only for models that the client may use: it is refused what the request behind it would be refused.
+        """
+        try:
+            model = DIALECT.peek(body).model
+        except Refused as fault:
+            return fault.fault
+        if self._gateway.runtime.resolve(model) is None or not permitted(tenant.models, model):
+            return unknown_model(model)
         name = f"resp_{record.request_id}"
         response: dict[str, Any] = {
             "id": name,
             "object": "response",
             "created_at": int(time.time()),
-            "model": frame.model,
+            "model": model,
             "status": "in_progress",
             "output": [],
         }
@@ -238,6 +251,7 @@ class Talk:
             await self._ws.send_str(encode(event).decode())
         self.transcript.completed(name)
         record.outcome = "complete"
+        return None
 
     async def _error(self, fault: Fault) -> None:
         told = msgspec.json.decode(DIALECT.envelope(fault, ""), type=dict[str, Any])

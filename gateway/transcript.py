@@ -29,7 +29,14 @@ class _Response(msgspec.Struct):
     id: str | None = None
 
 
+class _Item(msgspec.Struct):
+    type: msgspec.Raw = msgspec.Raw(b"")
+    status: msgspec.Raw = msgspec.Raw(b"")
+
+
 _event = msgspec.json.Decoder(_Event).decode
+_item = msgspec.json.Decoder(_Item).decode
+_TELLING = (b"response.output_item.done", b"response.completed", b"response.incomplete")
 
 
 class Frame(msgspec.Struct):
@@ -70,6 +77,12 @@ def read(text: str) -> Frame | Fault:
     return Frame(kept, items, head.model, (head.previous_response_id or "").strip(), head.generate is not False)
 
 
+def _cut_call(item: msgspec.Raw) -> bool:
+    """Tell whether an item is a call that the output limit cut: nobody can run it, and no upstream may see it again."""
+    told = _item(item)
+    return bytes(told.type).endswith(b'_call"') and bytes(told.status) == b'"incomplete"'
+
+
 def _own(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(bytes(raw))  # a slice would keep the whole frame alive
 
@@ -79,7 +92,10 @@ def _bad(message: str) -> Fault:
 
 
 class Transcript:
-    """The conversation of one socket. It moves on only with complete answers, so that a failed one can be repeated."""
+    """The conversation of one socket.
+
+    It moves on with answers that are complete or cut at their limit, never with a failed one, which can be repeated.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -101,12 +117,15 @@ class Transcript:
 
     def told(self, data: bytes) -> None:
         """Take one event of the answer."""
-        if b"response.output_item.done" in data or b"response.completed" in data:
-            event = _event(data)
-            if event.type == "response.output_item.done":
+        if not any(mark in data for mark in _TELLING):
+            return
+        event = _event(data)
+        if event.type == "response.output_item.done":
+            if bytes(event.item).startswith(b"{"):
                 self._told.append(_own(event.item))
-            elif event.type == "response.completed" and event.response is not None:
-                self.completed(event.response.id or "")
+        elif event.type in ("response.completed", "response.incomplete") and event.response is not None:
+            self._told = [item for item in self._told if not _cut_call(item)]
+            self.completed(event.response.id or "")
 
     def completed(self, response: str) -> None:
         """Move on: the next frame may follow this answer."""

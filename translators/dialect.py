@@ -29,6 +29,8 @@ class Peek(msgspec.Struct, frozen=True):
     stream: bool = False
     session: str | None = None
     """The client's own session id where its body has one (never guessed from content; S31)."""
+    user: str | None = None
+    """Who asks, as the body says; stands for the session where neither body nor headers name one."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -153,6 +155,7 @@ class Dialect(msgspec.Struct, frozen=True):
     watch(reply) -> the observer of a native stream.
     native_failure(fault) -> the in-stream error form of a stream of which only the headers are out.
     native_answer(body, reply) -> the whole answer with the client's alias as its model.
+    known: the request's members that parse reads; a server of the same dialect may have more.
     """
 
     name: DialectName
@@ -168,3 +171,4 @@ class Dialect(msgspec.Struct, frozen=True):
     watch: Callable[[Reply], Watcher]
     native_answer: Callable[[bytes, Reply], bytes]
     native_failure: Callable[[Fault], bytes]
+    known: frozenset[str]

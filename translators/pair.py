@@ -18,7 +18,7 @@ from translators.fold import Fold
 from translators.messages.count import estimate
 from translators.native import NativeStream, NativeWhole
 from translators.notes import Notes
-from translators.policy import applied, guarded
+from translators.policy import applied, guarded, shaping, with_foreign
 from translators.replay import check_resolved
 from translators.sequencer import Budget, Sequencer
 from translators.sse import COMMENT, MAX_FRAME_BYTES, Splitter
@@ -39,7 +39,7 @@ class Asked(msgspec.Struct, frozen=True):
     """What a request is translated under: the client's alias, the gateway's clock (Unix s) and id seed.
 
     `reasoning` is the route's visibility setting; `native` false forces a full translation even where both
-    sides speak the same dialect.
+    sides speak the same dialect, as the model's traits may too (`translators.policy.shaping`).
     """
 
     alias: str
@@ -84,10 +84,13 @@ class Pair:
         """Return the upstream request for a client's body, or the Fault (4xx) that says why there is none."""
         notes = Notes(strict=target.strict)
         try:
-            if asked.native and self.client is self.upstream:
+            same = asked.native and self.client is self.upstream
+            if same and not shaping(target.traits, self.upstream.name):
                 prepared = self._native(body, peek, target, asked, notes)
             else:
                 prepared = self._translated(body, target, asked, notes, amend)
+                if same:
+                    prepared.body = with_foreign(prepared.body, body, self.client.known)
             if target.traits.context_guard is not None:
                 prepared.body = guarded(prepared.body, target.traits.context_guard, asked.count, notes)
             return prepared

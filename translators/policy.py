@@ -1,6 +1,7 @@
 """What a model's traits change in a request whatever the client's dialect: old reasoning, canonical arguments, room.
 
-Pure steps between parse and send, told by `translators.traits` alone (spec/cline.md 8 and 9).
+Pure steps between parse and send, told by `translators.traits` alone (spec/cline.md 8 and 9). Here alone is decided
+which traits take the neutral model, so that a client of the upstream's own dialect gets them too.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from translators.conversation import Conversation, Part, Reasoning, ToolCall, Turn
+from translators.conversation import Conversation, DialectName, Part, Reasoning, ToolCall, Turn
 from translators.epoch import epoch_start
 from translators.fault import refuse
 from translators.jsonio import ERRORS, canonical, encode
 from translators.notes import Notes
 from translators.traits import Traits
 
-__all__ = ["MARGIN_TOKENS", "MIN_OUTPUT_TOKENS", "applied", "guarded", "room"]
+__all__ = ["MARGIN_TOKENS", "MIN_OUTPUT_TOKENS", "applied", "guarded", "room", "shaping", "with_foreign"]
 
 MARGIN_TOKENS = 1024
 """Of the context window this much stays free, for what a chat template adds."""
@@ -25,6 +26,33 @@ _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 _members: Callable[[bytes], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _any: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder().decode
+
+
+def shaping(traits: Traits, upstream: DialectName) -> bool:
+    """Tell whether an upstream needs what native bytes cannot be given: policy on history, reasoning put back, memory.
+
+    Such a route is translated also for clients of its own dialect (issues 4.4, 4.6 and 5.3).
+    """
+    policy = (
+        traits.default_effort is not None
+        or traits.always_limit
+        or traits.canonical_arguments
+        or traits.reasoning_replay
+        or not traits.history_reasoning
+    )
+    return policy or (upstream == "responses" and not traits.server_state)
+
+
+def with_foreign(rendered: bytes, body: bytes, known: frozenset[str]) -> bytes:
+    """Return a rendered body with the members of the client's that its protocol does not know, as native bytes keep.
+
+    They belong to the server (`chat_template_kwargs`, `thinking` of some Chat servers), and no policy reads them.
+    """
+    foreign = {name: raw for name, raw in _members(body).items() if name not in known}
+    if not foreign:
+        return rendered
+    own = _members(rendered)
+    return encode(own | {name: raw for name, raw in foreign.items() if name not in own})
 
 
 def applied(conversation: Conversation, traits: Traits) -> Conversation:

@@ -245,7 +245,8 @@ def check_resolved(conversation: Conversation) -> None:
     """Raise Refused when the request still leans on state that nobody here holds; dropping it would lose turns."""
     if conversation.previous_response_id is not None:
         raise refuse(
-            "previous_response_id: the answer it names is not known here; send the whole conversation as input",
+            "previous_response_id: of the answer it names nothing is kept here to go on from (of answers only the tool "
+            'calls are, unless the gateway has [state] remember = "responses"); send the whole conversation as input',
             param="previous_response_id",
             code="previous_response_not_found",
         )

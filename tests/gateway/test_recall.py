@@ -6,17 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.recall import Recall, leans
+from gateway.recall import Recall
 from gateway.stores.replay import Replay
 from tests.gateways import gateway
 from tests.streams import Call, Say, Turn, responses, responses_whole
 from tests.upstream import Upstream, reply_json, sse
-from translators.conversation import Conversation, Text, Tool, ToolCall
+from translators.conversation import Controls, Conversation, Text, Tool, ToolCall
 from translators.conversation import Turn as Said
-from translators.dialect import Reply, Source, Target
+from translators.dialect import Target
 from translators.events import BlockEnd, BlockStart, Delta, Finish, Start
-from translators.notes import Notes
-from translators.pair import Prepared
 from translators.traits import Traits
 
 CALL = ToolCall("call_1", "lookup", "{}")
@@ -26,9 +24,8 @@ ASK = {"type": "message", "role": "user", "content": "How is the weather?"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
 
 
-def recall(replay, *, whole=False, state=True, session="") -> Recall:
-    target = Target("m", Traits(server_state=state), "origin")
-    return Recall(replay.slot(b"s", "a", "m"), session=session, seed="0" * 24, target=target, whole=whole)
+def recall(replay, *, whole=False) -> Recall:
+    return Recall(replay.slot(b"s", "a", "m"), seed="0" * 24, target=Target("m", Traits(), "origin"), whole=whole)
 
 
 def told(observe) -> None:
@@ -37,17 +34,12 @@ def told(observe) -> None:
     observe(Finish("tool"))
 
 
-def test_references_are_noticed_in_bytes():
-    """A body that may lean on the past is told without being parsed."""
-    assert leans(b'{"previous_response_id":"x"}')
-    assert leans(b'{"input":[{"type": "item_reference"}]}')
-    assert not leans(b'{"input":"hi"}')
-
-
 def test_answer_is_remembered_for_the_next_request():
     """What one answer told, the next request gets by item, response and session."""
     replay = Replay()
-    told(recall(replay, session="thread").observe)
+    one = recall(replay)
+    one.restore(Conversation("responses", "m", controls=Controls(prompt_cache_key=" thread ")))
+    told(one.observe)
     memory = replay.slot(b"s", "a", "m").memory(0)
     assert [(CALL,)] * 3 == [memory.item("fc_call_1"), memory.response("resp_1"), memory.session("thread")]
     assert memory.whole("resp_1") is None
@@ -85,34 +77,9 @@ def test_empty_answer_adds_no_turn():
     assert ((Text("s"),), 1) == (past.system, len(past.turns))
 
 
-async def test_only_native_bytes_without_a_keeper_are_read():
-    """Translated answers are observed anyway, and an upstream that keeps its answers needs no help."""
-
-    async def chunks():
-        for data in responses(Turn([Call("lookup", "{}")])):
-            yield data
-
-    def prepared(native):
-        return Prepared(b"", True, native, Reply("m"), Source(), Notes())
-
-    for native, state in ((True, True), (False, False)):
-        source = chunks()
-        assert source is recall(Replay(), state=state).tapped(source, prepared(native))
-    replay = Replay()
-    data = [chunk async for chunk in recall(replay, state=False).tapped(chunks(), prepared(True))]
-    assert responses(Turn([Call("lookup", "{}")])) == data
-    assert (CALL,) == replay.slot(b"s", "a", "m").memory(0).item("fc_1_0")
-
-    async def endless():
-        for _ in range(20):
-            yield b"data: " + b"x" * 4_000_000
-
-    assert 20 == len([chunk async for chunk in recall(replay, state=False).tapped(endless(), prepared(True))])
-
-
 @pytest.mark.parametrize("stream", [True, False])
 async def test_upstream_of_the_same_dialect_without_state(tmp_path: Path, stream):
-    """Its answers pass untouched, under its own ids; a request that names them is put together here."""
+    """It is translated for, so that a request that names its answers, by our ids or its own, is put together here."""
     turns, bodies = [Turn([Call("lookup", "{}")]), Turn([Say("Sunny.")], tag="2")], []
 
     def script(request):
@@ -130,7 +97,7 @@ async def test_upstream_of_the_same_dialect_without_state(tmp_path: Path, stream
                 if stream
                 else answer
             )
-            assert (200, "resp_1", "fc_1_0") == (status, first["id"], first["output"][0]["id"])
+            assert (200, "resp_1", "fc_call_1") == (status, first["id"], first["output"][0]["id"])
             reference = {"type": "item_reference", "id": "fc_1_0"}
             for items in ([OUTPUT], [ASK, reference, OUTPUT]):
                 more = {"previous_response_id": "resp_1"} if len(items) == 1 else {}
@@ -174,3 +141,53 @@ async def test_memory_outlives_a_reload(tmp_path: Path):
             request = {"model": "m", "stream": True, "input": [OUTPUT], "previous_response_id": "resp_1"}
             assert 200 == (await served.post("/v1/responses", request))[0]
     assert "lookup" in json.dumps(bodies[1])
+
+
+async def stateless(tmp_path: Path, requests, turns, extra=""):
+    """The answers to requests over a Responses upstream without state, and the bodies that it got."""
+    bodies = []
+
+    def script(request):
+        bodies.append(request.json)
+        return sse(responses(turns[len(bodies) - 1]))
+
+    async with Upstream(script) as upstream:
+        text = TABLE.format(url=upstream.url) + STATELESS.format(state="false") + extra
+        async with gateway(tmp_path, text) as served:
+            answers = [await served.post("/v1/responses", {"model": "m", "stream": True} | one) for one in requests]
+    return answers, bodies
+
+
+async def test_whole_answers_are_remembered_where_the_upstream_has_no_state(tmp_path: Path):
+    """With `remember` a client of the upstream's own dialect loses nothing either, from its first turn on."""
+    turns = [Turn([Say("It is sunny.")]), Turn([Say("Yes.")], tag="2")]
+    requests = [{"input": [ASK]}, {"input": "Really?", "previous_response_id": "resp_1"}]
+    state = '\n[state]\nurl = "memory:"\nremember = "responses"\n'
+    answers, bodies = await stateless(tmp_path, requests, turns, state)
+    assert [200, 200] == [status for status, _ in answers]
+    told = json.dumps(bodies[1])
+    assert all(words in told for words in ("How is the weather?", "It is sunny.", "Really?"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"input": [ASK, {"id": "fc_call_1"}, OUTPUT]},
+        {"input": [ASK, OUTPUT], "prompt_cache_key": "thread"},
+    ],
+)
+async def test_every_way_to_lean_on_a_call_is_put_back(tmp_path: Path, more):
+    """A bare id, and a cache key beside outputs alone, find their call (spec/grok.md 11.4 steps 1 and 2)."""
+    turns = [Turn([Call("lookup", "{}")]), Turn([Say("Fine.")], tag="2")]
+    answers, bodies = await stateless(tmp_path, [{"input": [ASK], "prompt_cache_key": "thread"}, more], turns)
+    assert 200 == answers[1][0], answers[1]
+    kinds = [item["type"] for item in bodies[1]["input"] if item["type"] != "message"]
+    assert ["function_call", "function_call_output"] == kinds
+
+
+async def test_what_is_not_kept_of_a_spoken_answer_is_said(tmp_path: Path):
+    """A request that goes on from words alone is refused, and told what would keep them."""
+    requests = [{"input": [ASK]}, {"input": [ASK], "previous_response_id": "resp_1"}]
+    (_, (status, told)), bodies = await stateless(tmp_path, requests, [Turn([Say("Hi.")])])
+    assert (400, "previous_response_not_found", 1) == (status, told["error"]["code"], len(bodies))
+    assert 'remember = "responses"' in told["error"]["message"]

@@ -251,3 +251,26 @@ async def test_draining_gateway_takes_no_more(tmp_path: Path):
         await ws.send_json(create([ASK]))
         assert 503 == (await answer(ws))[0]["status"]
         await asyncio.sleep(0)
+
+
+async def test_a_cut_answer_is_followed_over_the_socket(tmp_path: Path):
+    """An answer that ended at its limit may be named as the previous one."""
+    cut = [*sse(STREAM["chat"](Turn([Say("Half of")], cut=True)))]
+    async with talking(tmp_path, [cut, Turn([Say("it.")], tag="2")]) as (script, _, ws):
+        await ws.send_json(create([ASK]))
+        first = (await answer(ws))[-1]
+        assert "response.incomplete" == first["type"]
+        await ws.send_json(create([ASK], previous_response_id=first["response"]["id"]))
+        assert "response.completed" == (await answer(ws))[-1]["type"]
+    assert ["user", "assistant", "user"] == [message["role"] for message in script.bodies[1]["messages"]]
+
+
+async def test_a_warm_up_is_refused_like_its_request(tmp_path: Path):
+    """A model that the client may not use is not warmed up, and a warm-up counts for the client's limits."""
+    clients = '\n[[clients]]\nname = "a"\nkey = "key-of-a"\nmodels = ["m"]\nrequests_per_minute = 3\n'
+    options = {"headers": {"authorization": "Bearer key-of-a"}}
+    async with talking(tmp_path, [], extra=clients, **options) as (_, served, ws):
+        for model, expected in (("n", 404), ("n", 404), ("m", None), ("m", 429)):
+            await ws.send_json(create([ASK], generate=False) | {"model": model})
+            assert expected == (await answer(ws))[-1].get("status"), model
+        assert 0 == served.listening.gateway.admission.running()

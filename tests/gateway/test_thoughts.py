@@ -1,7 +1,14 @@
 """The shadow as one session sees it: asked and told only where that makes sense."""
 
+import pytest
+
+from gateway.config import Model, Route
 from gateway.stores.shadow import Shadow
 from gateway.thoughts import Thoughts
+from tests.gateway.live import config, provider, running
+from tests.streams import Call, Say, Think, chat
+from tests.streams import Turn as Said
+from tests.upstream import Upstream, sse
 from translators.conversation import Conversation, Reasoning, Text, ToolCall, ToolResult, Turn
 from translators.dialect import Target
 from translators.events import BlockStart, Delta, Finish
@@ -51,3 +58,22 @@ def test_nothing_without_session_or_wish():
         thoughts = Thoughts(Shadow(), "t", session)
         assert LOOP is thoughts.amend(LOOP, target)
         assert None is thoughts.observer()
+
+
+@pytest.mark.parametrize("model", ["glm-5", "deepseek-chat"])
+async def test_a_native_chat_route_gets_its_reasoning_back(model):
+    """A Chat client of a plain Chat upstream has the shadow too, where the model wants its reasoning (issue 4.4)."""
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    tools = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object", "properties": {}}}}]
+    loop = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x"},
+    ]
+    answers = [sse(chat(Said([Think("because"), Call("ls", "{}", "c1")]))), sse(chat(Said([Say("ok")])))]
+    async with Upstream(answers) as upstream:
+        routes = {"m1": Model(routes=(Route("up", model),))}
+        async with running(config(provider(upstream.url), models=routes)) as live:
+            await live.send("chat", user="alice", tools=tools)
+            await live.send("chat", user="alice", tools=tools, messages=loop)
+    assert "because" == upstream.requests[1].json["messages"][1]["reasoning_content"]

@@ -66,3 +66,15 @@ def test_items_do_not_hold_their_frame():
     (item,) = frame(input=[{"n": 1}]).items
     assert isinstance(item, msgspec.Raw)
     assert b'{"n": 1}' == bytes(item)
+
+
+def test_a_cut_answer_is_followed_too():
+    """An answer that met its limit was given: what was said of it stays, a call that was cut in its middle does not."""
+    transcript = Transcript()
+    transcript.body(frame(input=[{"n": 1}]))
+    transcript.told(b'{"type":"response.output_item.done","item":{"type":"message","status":"incomplete"}}')
+    transcript.told(b'{"type":"response.output_item.done","item":{"type":"function_call","status":"incomplete"}}')
+    transcript.told(b'{"type":"response.output_item.done"}')
+    transcript.told(b'{"type":"response.incomplete","response":{"id":"r1"}}')
+    body = json.loads(transcript.body(frame(input=[{"n": 3}], previous_response_id="r1")))
+    assert [{"n": 1}, {"type": "message", "status": "incomplete"}, {"n": 3}] == body["input"]

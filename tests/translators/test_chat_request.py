@@ -195,3 +195,20 @@ def test_malformed_and_deep_documents_are_refused():
     assert 400 == refused(b'{"model":').status
     deep = b'{"model":"m","messages":[],"metadata":' + b"[" * 200 + b"]" * 200 + b"}"
     assert "128" in refused(deep).message
+
+
+def test_peek_reads_who_asks():
+    """Metadata name the session where no cache key does; `user` says who asks (spec/grok.md 10.2)."""
+    assert Peek("m1", user="u") == peek(b'{"model":"m1","messages":[],"user":"u"}')
+    assert Peek("m1", session="s") == peek(b'{"model":"m1","messages":[],"metadata":{"session_id":"s"}}')
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "effort"), [({"effort": "low"}, "low"), ({}, None), ({"effort": 7}, None), (None, None), ("x", None)]
+)
+def test_the_reasoning_object_of_other_servers_is_read(reasoning, effort):
+    """It says the effort where `reasoning_effort` does not."""
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "reasoning": reasoning}
+    assert effort == parse(json.dumps(body).encode(), Notes()).controls.thinking.effort
+    both = parse(json.dumps(body | {"reasoning_effort": "high"}).encode(), Notes())
+    assert "high" == both.controls.thinking.effort

@@ -36,3 +36,9 @@ def test_arguments_are_an_object(arguments, wire):
     """What is no object is told under "input" (1.13)."""
     call, _ = receipt_blocks(Receipt("m", "s", "n", arguments))
     assert wire == bytes(call["input"])
+
+
+def test_a_call_without_a_name_gets_one():
+    """No client takes an empty name, and no upstream takes it back."""
+    call, _ = receipt_blocks(Receipt("m", "s", "", "{}", "found"))
+    assert "unnamed_tool" == call["name"]

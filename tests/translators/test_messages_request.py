@@ -33,6 +33,7 @@ def refused(**members):
         ('{"session_id":7}', None),
         ("{session_", None),
         ("alice", None),
+        ('{"session_id":"', None),
         ("_session_" + "x" * 300, None),
     ],
 )
@@ -40,7 +41,15 @@ def test_a_session_is_what_the_client_names(user_id, session):
     """Claude Code names its session inside user_id; nothing is guessed (S31)."""
     body = {"model": "m1", "stream": True, "metadata": {"user_id": user_id}}
     seen = peek(json.dumps(body).encode())
-    assert ("m1", True, session) == (seen.model, seen.stream, seen.session)
+    assert ("m1", True, session, user_id) == (seen.model, seen.stream, seen.session, seen.user)
+
+
+def test_a_session_of_its_own_field_is_read():
+    """`metadata.session_id` names the session where user_id does not (spec/cline.md 8)."""
+    for user_id, session in (("alice", "s1"), ("user_session_s2", "s2")):
+        metadata = {"user_id": user_id, "session_id": "s1"}
+        seen = peek(json.dumps({"model": "m1", "metadata": metadata}).encode())
+        assert (session, user_id) == (seen.session, seen.user)
 
 
 @pytest.mark.parametrize("metadata", [None, "session_", {"user_id": ["session_"]}])

@@ -14,7 +14,7 @@ from translators.fault import Fault, Refused
 from translators.instructions import without_billing
 from translators.notes import Notes
 from translators.pair import Asked, Pair
-from translators.policy import applied, guarded, room
+from translators.policy import applied, guarded, room, shaping, with_foreign
 from translators.traits import Traits, traits_for
 
 GLM = traits_for("z-ai/glm-5.3-flash")
@@ -220,3 +220,55 @@ def test_guard_leaves_small_requests_alone():
     """A request with fewer bytes than the window has tokens goes out as it is, uncounted."""
     body = {"m": "x", "max_tokens": 9}
     assert body == json.loads(guarded(json.dumps(body).encode(), 32_768, lambda _: pytest.fail("counted"), Notes()))
+
+
+@pytest.mark.parametrize(
+    "traits",
+    [
+        {"default_effort": "high"},
+        {"always_limit": True},
+        {"canonical_arguments": True},
+        {"reasoning_replay": True},
+        {"history_reasoning": False},
+    ],
+)
+def test_policy_takes_the_neutral_model(traits):
+    """Each trait that native bytes cannot be given has clients of every dialect translated."""
+    assert not shaping(Traits(), "chat")
+    assert shaping(Traits(**traits), "chat")
+
+
+def test_memory_takes_the_neutral_model():
+    """A Responses upstream without state is never native; what the trait says means nothing elsewhere."""
+    assert not shaping(Traits(), "responses")
+    assert shaping(Traits(server_state=False), "responses")
+    assert not shaping(Traits(server_state=False), "chat")
+
+
+def test_glm_policy_reaches_clients_of_its_own_dialect():
+    """A Chat client of a Chat route gets the effort, the cap and the history that GLM wants (issue 4.4, 4.6)."""
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"b": 1, "a": 2}'}}
+    thought = {"role": "assistant", "content": None, "reasoning_content": "old", "tool_calls": [call]}
+    history = [{"role": "user", "content": "hi"}, thought, {"role": "tool", "tool_call_id": "c1", "content": "x"}]
+    history += [{"role": "assistant", "content": "done"}, {"role": "user", "content": "on"}]
+    body = ASKS["chat"] | {"messages": history, "max_tokens": 64_000}
+    tools = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object", "properties": {}}}}]
+    vendor = {"chat_template_kwargs": {"x": 1.0}, "prompt_cache_key": "k", "top_k": 4}
+    pair = Pair(DIALECTS["chat"], DIALECTS["chat"])
+    sent = json.dumps(body | vendor | {"tools": tools}).encode()
+    prepared = pair.request(sent, Peek("alias"), Target("glm", GLM), Asked("alias"))
+    assert not isinstance(prepared, Fault), prepared
+    made = json.loads(prepared.body)
+    assert not prepared.native
+    assert ("high", 16_384) == (made["reasoning_effort"], made["max_tokens"])
+    assert '{"a":2,"b":1}' == made["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert "reasoning_content" not in made["messages"][1]
+    assert ({"x": 1.0}, "k") == (made["chat_template_kwargs"], made["prompt_cache_key"])
+
+
+def test_foreign_members_stay():
+    """Members that the protocol does not know go on, those that it knows only as they were rendered."""
+    known = frozenset(("a", "b"))
+    assert {"a": 1, "x": 2} == json.loads(with_foreign(b'{"a":1}', b'{"a":9,"b":3,"x":2}', known))
+    assert {"a": 1, "x": 7} == json.loads(with_foreign(b'{"a":1,"x":7}', b'{"x":2}', known))
+    assert b'{"a": 1}' == with_foreign(b'{"a": 1}', b'{"a":9,"b":3}', known)

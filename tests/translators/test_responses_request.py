@@ -273,3 +273,9 @@ def test_echo_has_what_lifecycle_objects_repeat():
 def test_echo_of_a_bare_request_is_almost_empty():
     """What a request does not say is not repeated."""
     assert {"tools"} == parsed(input="hi").echo.keys()
+
+
+def test_peek_reads_who_asks():
+    """Metadata name the session where no cache key does; `user` says who asks (spec/cline.md 8)."""
+    body = b'{"model": "m", "user": "u", "metadata": {"session_id": "s", "user_id": "m"}}'
+    assert Peek("m", session="s", user="u") == peek(body)

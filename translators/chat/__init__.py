@@ -4,7 +4,7 @@ from translators.chat.answer import answer, read_answer
 from translators.chat.decoder import decoder
 from translators.chat.encoder import encoder
 from translators.chat.envelope import envelope
-from translators.chat.native import native_answer, native_failure, native_request, watch
+from translators.chat.native import KNOWN, native_answer, native_failure, native_request, watch
 from translators.chat.render import render
 from translators.chat.request import parse, peek
 from translators.dialect import Dialect
@@ -25,4 +25,5 @@ DIALECT = Dialect(
     watch=watch,
     native_answer=native_answer,
     native_failure=native_failure,
+    known=KNOWN,
 )

@@ -14,7 +14,7 @@ from translators.chat.decoder import error_of, stop_of
 from translators.chat.details import own_state
 from translators.chat.envelope import error_frame
 from translators.chat.usage import all_zero, read_usage
-from translators.chat.wire import Chunk, present
+from translators.chat.wire import Body, Chunk, present
 from translators.dialect import Peek, Reply, Seen, Target
 from translators.events import Failed
 from translators.failure import error_fault
@@ -24,9 +24,12 @@ from translators.notes import Notes
 from translators.sse import Frame
 from translators.traits import nearest_effort
 
-__all__ = ["ChatWatcher", "native_answer", "native_failure", "native_request", "watch"]
+__all__ = ["KNOWN", "ChatWatcher", "native_answer", "native_failure", "native_request", "watch"]
 
 _Members = dict[str, msgspec.Raw]
+
+KNOWN = frozenset(Body.__struct_fields__) - {"metadata", "prompt_cache_key", "safety_identifier", "service_tier"}
+"""What the neutral model reads of a request. Advisory members are OpenAI's own, but a Chat client may know better."""
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _CARRIER = MARK.encode()

@@ -6,12 +6,13 @@ import msgspec
 
 from translators.chat.declarations import read_choice, read_tools
 from translators.chat.history import read_history
-from translators.chat.wire import Body, present
+from translators.chat.wire import ABSENT, Body, present
 from translators.conversation import Controls, Conversation, Schema, Thinking
 from translators.dialect import Peek
 from translators.fault import refuse
-from translators.jsonio import MAX_DEPTH, nested_too_deep, reader
+from translators.jsonio import ERRORS, MAX_DEPTH, nested_too_deep, reader
 from translators.notes import Notes
+from translators.whose import named
 
 __all__ = ["parse", "peek"]
 
@@ -20,8 +21,15 @@ class _Peeked(msgspec.Struct):
     model: str
     stream: bool | None = None
     prompt_cache_key: str | None = None
+    metadata: msgspec.Raw = ABSENT
+    user: msgspec.Raw = ABSENT
 
 
+class _Wish(msgspec.Struct):
+    effort: str | None = None
+
+
+_wish = msgspec.json.Decoder(_Wish).decode
 _peek: Callable[[bytes], _Peeked] = reader(_Peeked)
 _body: Callable[[bytes], Body] = reader(Body)
 
@@ -29,12 +37,12 @@ _body: Callable[[bytes], Body] = reader(Body)
 def peek(document: bytes) -> Peek:
     """Return what routing needs; raises Refused (400) when the model is missing or the body is no JSON object.
 
-    The session is `prompt_cache_key`, which clients set to their own session's id.
+    The session is `prompt_cache_key`, which clients set to their own session's id, or one that metadata name.
     """
     peeked = _peek(document)
     if not peeked.model:
         raise refuse("model: a model name is required", param="model")
-    return Peek(peeked.model, bool(peeked.stream), peeked.prompt_cache_key or None)
+    return Peek(peeked.model, bool(peeked.stream), *named(peeked.prompt_cache_key, peeked.metadata, peeked.user))
 
 
 def parse(document: bytes, notes: Notes) -> Conversation:
@@ -80,7 +88,7 @@ def _controls(body: Body) -> Controls:
         top_p=body.top_p,
         top_k=body.top_k,
         stop=_stop(body.stop),
-        thinking=Thinking(effort=body.reasoning_effort),
+        thinking=Thinking(effort=body.reasoning_effort or _effort(body.reasoning)),
         choice=read_choice(body),
         parallel=body.parallel_tool_calls,
         output=_output(body),
@@ -102,6 +110,14 @@ def _controls(body: Body) -> Controls:
         store=body.store,
         obfuscation=body.stream_options.include_obfuscation if body.stream_options else None,
     )
+
+
+def _effort(reasoning: msgspec.Raw) -> str | None:
+    """Return the effort of the `reasoning` object that some servers take instead, None for one of another shape."""
+    try:
+        return _wish(reasoning).effort if present(reasoning) else None
+    except ERRORS:
+        return None
 
 
 def _raw(value: msgspec.Raw) -> bytes | None:

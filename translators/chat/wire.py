@@ -226,6 +226,7 @@ class Body(msgspec.Struct):
     function_call: str | Named | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: str | None = None
+    reasoning: msgspec.Raw = ABSENT
     response_format: ResponseFormat | None = None
     verbosity: str | None = None
     service_tier: str | None = None

@@ -5,7 +5,7 @@ from translators.messages.answer import answer, read_answer
 from translators.messages.decoder import Decoder
 from translators.messages.encoder import Encoder
 from translators.messages.envelope import envelope
-from translators.messages.native import native_answer, native_failure, native_request, watch
+from translators.messages.native import KNOWN, native_answer, native_failure, native_request, watch
 from translators.messages.render import render
 from translators.messages.request import parse, peek
 
@@ -25,4 +25,5 @@ DIALECT = Dialect(
     watch=watch,
     native_answer=native_answer,
     native_failure=native_failure,
+    known=KNOWN,
 )

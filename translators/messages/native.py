@@ -25,7 +25,9 @@ from translators.notes import Notes
 from translators.sse import Frame, event_frame
 from translators.traits import nearest_effort
 
-__all__ = ["Watcher", "native_answer", "native_failure", "native_request", "watch"]
+__all__ = ["KNOWN", "Watcher", "native_answer", "native_failure", "native_request", "watch"]
+
+KNOWN = frozenset(wire.Body.__struct_fields__)
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ESCAPED = b"\\u006"

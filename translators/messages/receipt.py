@@ -10,7 +10,10 @@ from translators.identifiers import call_id_for_messages
 from translators.jsonio import is_object
 from translators.toolbox import wrap
 
-__all__ = ["receipt_blocks"]
+__all__ = ["UNNAMED", "receipt_blocks"]
+
+UNNAMED = "unnamed_tool"
+"""Name of a call that came without one: the API and its clients take no empty name back."""
 
 
 def receipt_blocks(receipt: Receipt) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -22,7 +25,7 @@ def receipt_blocks(receipt: Receipt) -> tuple[dict[str, Any], dict[str, Any]]:
     call = {
         "type": "mcp_tool_use",
         "id": call_id,
-        "name": receipt.name,
+        "name": receipt.name or UNNAMED,
         "server_name": receipt.server,
         "input": Raw((arguments if is_object(arguments) else wrap(arguments)).encode()),
     }

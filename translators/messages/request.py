@@ -15,13 +15,12 @@ from translators.jsonio import ERRORS, MAX_DEPTH, nested_too_deep, reader
 from translators.messages.content import Blocks, system_texts
 from translators.messages.wire import Body, Head, InputChoice, InputFormat, InputThinking, InputTool
 from translators.notes import Notes
+from translators.whose import MAX_SESSION_CHARS, within
 
 __all__ = ["parse", "peek"]
 
 PLACEHOLDER = "DeferredToolPlaceholder"
 """A tool that Claude Code declares so that the list is never empty; its description says never to call it."""
-
-MAX_SESSION_CHARS = 256
 
 _head: Callable[[bytes], Head] = reader(Head)
 _body: Callable[[bytes], Body] = reader(Body)
@@ -44,10 +43,6 @@ class _Session(msgspec.Struct):
     session_id: str = ""
 
 
-class _User(msgspec.Struct):
-    user_id: str = ""
-
-
 class _RawBlocks:
     """The blocks' own bytes. Types that need them are rare: only then is the body read a second time."""
 
@@ -68,7 +63,6 @@ _raw_messages = msgspec.json.Decoder(_RawMessages).decode
 _raw_message = msgspec.json.Decoder(_RawMessage).decode
 _raw_tools = msgspec.json.Decoder(_RawTools).decode
 _session = msgspec.json.Decoder(_Session).decode
-_user = msgspec.json.Decoder(_User).decode
 
 
 def peek(body: bytes) -> Peek:
@@ -76,15 +70,13 @@ def peek(body: bytes) -> Peek:
     head = _head(body)
     if not head.model:
         raise refuse("model: Field required", param="model")
-    return Peek(head.model, bool(head.stream), _session_of(bytes(head.metadata)))
+    session, user = within(head.metadata)
+    return Peek(head.model, bool(head.stream), _session_of(user or "") or session, user)
 
 
-def _session_of(metadata: bytes) -> str | None:
+def _session_of(user: str) -> str | None:
     """Return the session that Claude Code names in `metadata.user_id`: in JSON, in older versions after a marker."""
-    if b"session_" not in metadata:
-        return None
     try:
-        user = _user(metadata).user_id
         found = _session(user).session_id if user.startswith("{") else user.partition("_session_")[2]
     except (*ERRORS, UnicodeEncodeError):
         return None

@@ -5,7 +5,7 @@ from translators.responses.answer import answer, read_answer
 from translators.responses.decoder import Decoder
 from translators.responses.encoder import Encoder
 from translators.responses.envelope import envelope
-from translators.responses.native import native_answer, native_failure, native_request, watch
+from translators.responses.native import KNOWN, native_answer, native_failure, native_request, watch
 from translators.responses.render import render
 from translators.responses.request import parse, peek
 
@@ -25,4 +25,5 @@ DIALECT = Dialect(
     watch=watch,
     native_answer=native_answer,
     native_failure=native_failure,
+    known=KNOWN,
 )

@@ -26,9 +26,11 @@ from translators.responses.envelope import failed_code
 from translators.sse import Frame, event_frame
 from translators.traits import nearest_effort
 
-__all__ = ["Watcher", "native_answer", "native_failure", "native_request", "watch"]
+__all__ = ["KNOWN", "Watcher", "native_answer", "native_failure", "native_request", "watch"]
 
 Members = dict[str, msgspec.Raw]
+
+KNOWN = frozenset(wire.Request.__struct_fields__)
 
 LAST_SEQUENCE = 2**31 - 1
 """Number of an error event of ours behind a foreign stream: greater than any before it, whatever that was."""

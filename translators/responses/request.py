@@ -17,6 +17,7 @@ from translators.notes import Notes
 from translators.responses import wire
 from translators.responses.items import Reader
 from translators.responses.tools import Declared, choice_of, echoed, legacy_choice, legacy_tools
+from translators.whose import named
 
 __all__ = ["parse", "peek"]
 
@@ -36,7 +37,7 @@ def peek(body: bytes) -> Peek:
     Codex and Grok Build put their session id into prompt_cache_key (spec/clients.md 2, spec/grok.md 15.5).
     """
     seen = _peek(body)
-    return Peek(seen.model, bool(seen.stream), seen.prompt_cache_key or None)
+    return Peek(seen.model, bool(seen.stream), *named(seen.prompt_cache_key, seen.metadata, seen.user))
 
 
 def parse(body: bytes, _notes: Notes) -> Conversation:

@@ -61,6 +61,8 @@ class Peeked(msgspec.Struct):
     model: str
     stream: bool | None = None
     prompt_cache_key: str | None = None
+    metadata: msgspec.Raw = ABSENT
+    user: msgspec.Raw = ABSENT
 
 
 class ImageUrl(msgspec.Struct):
