@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Any, Literal
 
@@ -21,11 +22,12 @@ from gateway.admission import Admission
 from gateway.auth import Tenant, allowed_host, allowed_origin, authenticate, is_admin
 from gateway.body import read_body
 from gateway.config import Config
-from gateway.discovery import discovered
+from gateway.discovery import card_of, discovered
 from gateway.downstream import SERVER, error_response, id_headers
 from gateway.exchange import Exchange, unknown_model
 from gateway.keeper import Keeper
 from gateway.models import permitted
+from gateway.peers import Full, Peers, network
 from gateway.problems import Problem
 from gateway.record import Record, outcome_of
 from gateway.runtime import PAIRS, Runtime
@@ -44,6 +46,15 @@ Access = Literal["public", "client", "admin"]
 Handler = Callable[["Gateway", "Inbound"], Awaitable[web.StreamResponse]]
 
 MAX_REQUEST_ID_CHARS = 128
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nserver: dragoman\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"retry-after: 5\r\ncontent-length: 21\r\nconnection: close\r\n\r\ntoo many connections\n"
+)
+"""What a connection gets for which there is no place (S22)."""
+TURNED_AWAY_S = 1.0
+"""How long a connection that was turned away may take to send something; it is closed at once then."""
+CROWDED_S = 60.0
+"""Connections that are turned away are logged once in so many seconds."""
 LAST_FRAME_S = 2.0
 """Time that an interrupted exchange has to write its last frame."""
 
@@ -83,6 +94,7 @@ class Gateway:
         self.sockets: dict[web.WebSocketResponse, Transcript] = {}
         self.draining = False
         self._idle: asyncio.Event | None = None
+        self._crowded: float | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.started = time.time()
         self.reloaded: float | None = None
@@ -197,6 +209,13 @@ class Gateway:
         record.error_kind = "invalid_request" if status < 500 else "api"
         self.summary(record, status, monotonic())
 
+    def crowded(self, full: Full) -> None:
+        """Log that connections are turned away, now and then only."""
+        now = monotonic()
+        if self._crowded is None or now - self._crowded >= CROWDED_S:
+            self._crowded = now
+            self.telemetry.log.warning("connections_full", of=full)
+
     def _crashed(self, error: Exception, inbound: Inbound) -> web.Response:
         """Answer for a bug of ours: the log gets type and place, the client neither (S02)."""
         if isinstance(error, ConnectionError):
@@ -249,7 +268,41 @@ class Gateway:
 
 
 class _Connection(RequestHandler):
-    """aiohttp's connection handler, save that its error replies say nothing of what was sent (S01)."""
+    """aiohttp's connection handler, save that some are turned away and error replies do not echo (S01, S22)."""
+
+    _peer: str | None = None
+    """Whose place the connection has among the peers; None for one that was turned away."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve a connection, or turn it away when its peer or all of them have too many."""
+        assert isinstance(self._manager, Server)
+        address = transport.get_extra_info("peername")
+        peer = network(str(address[0])) if address else ""
+        full = self._manager.peers.enter(peer)
+        if full is None:
+            self._peer = peer
+            super().connection_made(transport)
+            return
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._manager.crowded is not None:
+            self._manager.crowded(full)
+        transport.write(FULL)
+        self._loop.call_later(TURNED_AWAY_S, transport.close)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Give the place free."""
+        if self._peer is None or not isinstance(self._manager, Server):
+            return
+        self._manager.peers.leave(self._peer)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; who is turned away has sent its request by then, and has its answer."""
+        if self._peer is not None:
+            super().data_received(data)
+        elif self.transport is not None:
+            self.transport.close()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -265,9 +318,17 @@ class _Connection(RequestHandler):
 
 
 class Server(web.Server):
-    """aiohttp's server with our connection handler; `malformed` is told of requests that never became one."""
+    """aiohttp's server with our connection handler.
+
+    `malformed` is told of requests that never became one, `crowded` of connections that were turned away.
+    """
 
     malformed: Callable[[int], None] | None = None
+    crowded: Callable[[Full], None] | None = None
+
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
+        super().__init__(handler, **options)
+        self.peers = Peers()
 
     def __call__(self) -> RequestHandler:
         """Return the handler of a new connection."""
@@ -317,7 +378,8 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
     provider = inbound.runtime.upstreams[route.provider].provider
     target = inbound.runtime.target(resolved, provider, route.model or peek.model)
     asked = Asked(alias=peek.model, native=False, count=lambda _: 0)  # the context guard is for generation
-    # count_tokens bodies have no max_tokens, which a generation request must have.
+    # A count refuses nothing for what the upstream cannot take: the client asks how long its prompt is.
+    target = msgspec.structs.replace(target, strict=False)
     prepared = PAIRS["messages", provider.dialect].request(_countable(body), peek, target, asked)
     if isinstance(prepared, Fault):
         return _fault(inbound, prepared)
@@ -329,17 +391,20 @@ async def count_tokens(gateway: Gateway, inbound: Inbound) -> web.StreamResponse
 
 
 def _countable(body: bytes) -> bytes:
+    """Return a body of count_tokens with the max_tokens that it need not have, but a generation request must."""
     members: dict[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    members.setdefault("max_tokens", msgspec.Raw(b"1024"))
+    if bytes(members.get("max_tokens", b"null")) == b"null":
+        members["max_tokens"] = msgspec.Raw(b"1024")
     return msgspec.json.encode(members)
 
 
 async def models(gateway: Gateway, inbound: Inbound) -> web.StreamResponse:
     """GET /v1/models and /v1/models/{id}."""
     request, config = inbound.request, await discovered(inbound.runtime)
+    card = partial(card_of, inbound.runtime, config)
     if not inbound.rest:
-        return _json(catalog.listing(config, inbound.tenant, request.headers, request.query))
-    entry = catalog.find(config, inbound.tenant, request.headers, inbound.rest)
+        return _json(catalog.listing(config, inbound.tenant, request.headers, request.query, card))
+    entry = catalog.find(config, inbound.tenant, request.headers, inbound.rest, card)
     return _fault(inbound, unknown_model(inbound.rest)) if entry is None else _json(entry)
 
 
@@ -432,7 +497,8 @@ def _methods(path: str) -> list[str]:
 
 def _no_path() -> Fault:
     served = "/v1/messages, /v1/responses, /v1/chat/completions and /v1/models"
-    return Fault(kind="not_found", message=f"no such path; this gateway serves {served}", cause="client")
+    message = f"no such path; this gateway serves {served}"
+    return Fault(kind="not_found", message=message, cause="client", code="")  # the kind's own speaks of a model
 
 
 def _not_admin(request: web.BaseRequest, config: Config) -> Fault | None:

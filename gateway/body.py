@@ -12,6 +12,8 @@ __all__ = ["BODY_S", "read_body"]
 
 BODY_S = 60.0
 """Seconds within which a whole body has to arrive."""
+MEMBERS = 16
+"""Streams that a gzip or zstd body may consist of, one behind the other; each costs a copy of what follows it."""
 
 
 class _Decompressor(Protocol):
@@ -45,12 +47,17 @@ def _zstd() -> _Decompressor | None:
     return decompressor
 
 
-def _decompressor(encoding: str) -> _Decompressor | None:
+def _decompressor(encoding: str, data: bytes = b"") -> _Decompressor | None:
     if encoding in ("gzip", "x-gzip"):
         return zlib.decompressobj(16 + zlib.MAX_WBITS)
-    if encoding == "deflate":
-        return zlib.decompressobj()
+    if encoding == "deflate":  # some leave out the envelope of zlib that RFC 9110 8.4.1.2 asks for
+        return zlib.decompressobj(zlib.MAX_WBITS if _enveloped(data) else -zlib.MAX_WBITS)
     return _zstd() if encoding == "zstd" else None
+
+
+def _enveloped(data: bytes) -> bool:
+    """Tell whether deflated data begin with the header of zlib (RFC 1950 2.2)."""
+    return not data or (data[0] & 0x8F == 8 and int.from_bytes(data[:2]) % 31 == 0)
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes | Fault:
@@ -89,16 +96,26 @@ async def _read(request: web.BaseRequest, limit: int) -> bytes | Fault:
 
 def _inflated(raw: bytes, encoding: str, limit: int) -> bytes | Fault:
     """Decompress at most `limit` bytes: a bomb is refused before it is built."""
-    machine = _decompressor(encoding)
-    assert machine is not None
-    try:
-        out = machine.decompress(raw, max_length=limit + 1)
-    except Exception:  # noqa: BLE001  each library has errors of its own; all of them mean the same to the client
-        return Fault(kind="invalid_request", message=f"the body is not valid {encoding}", cause="client")
-    if len(out) > limit:
-        return too_large(limit)
-    if not machine.eof:
-        return Fault(kind="invalid_request", message=f"the {encoding} body is cut off", cause="client")
-    if machine.unused_data:
-        return Fault(kind="invalid_request", message=f"something follows the {encoding} body", cause="client")
-    return out
+    parts: list[bytes] = []
+    room = limit + 1
+    for _ in range(1 if encoding == "deflate" else MEMBERS):
+        machine = _decompressor(encoding, raw)
+        assert machine is not None
+        try:
+            part = machine.decompress(raw, max_length=room)
+        except Exception:  # noqa: BLE001  each library has errors of its own; all of them mean the same to the client
+            return _bad(f"something follows the {encoding} body" if parts else f"the body is not valid {encoding}")
+        parts.append(part)
+        room -= len(part)
+        if room <= 0:
+            return too_large(limit)
+        if not machine.eof:
+            return _bad(f"the {encoding} body is cut off")
+        raw = machine.unused_data
+        if not raw:
+            return b"".join(parts)
+    return _bad(f"something follows the {encoding} body")
+
+
+def _bad(message: str) -> Fault:
+    return Fault(kind="invalid_request", message=message, cause="client")

@@ -69,6 +69,7 @@ def serve(options: argparse.Namespace) -> int:
         return complain([problem])
     os.umask(0o077)
     lifecycle.no_core_dumps()
+    lifecycle.enough_files()
     try:
         sock = lifecycle.bind(config.server.host, config.server.port, shared=config.server.workers > 1)
     except OSError as error:

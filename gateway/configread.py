@@ -15,7 +15,7 @@ from gateway.problems import Place, Problem, did_you_mean, dotted
 from gateway.tomllines import Lines
 from providers.secret import Secret
 
-__all__ = ["Reader", "Source"]
+__all__ = ["PLACEHOLDERS", "Reader", "Source"]
 
 MAX_SECRET_BYTES = 65_536
 
@@ -28,7 +28,7 @@ _WORDS = {
     "object": "a table",
     "str": "a string",
 }
-_PLACEHOLDERS = frozenset({"changeme", "change-me", "replace-me", "your-api-key", "your-key-here", "..."})
+PLACEHOLDERS = frozenset({"changeme", "change-me", "replace-me", "your-api-key", "your-key-here", "..."})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|[a-z_]{1,64}")
 """A name that may be shown: a key that was pasted in its place has digits or both cases."""
 _PATH = re.compile(r"[/~.].*|[\w/-]+\.[a-z]{2,5}")
@@ -147,7 +147,7 @@ class Reader:
         if not re.fullmatch(r"[\x21-\x7e]+", text):
             self.flaw(at, "holds characters that no header can carry", "use the key alone: one line, no spaces")
             return None
-        if text.lower() in _PLACEHOLDERS:
+        if text.lower() in PLACEHOLDERS:
             self.flaw(at, "is the placeholder of an example", "put the real key there")
             return None
         secret = Secret(text)

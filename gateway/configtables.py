@@ -1,5 +1,6 @@
 """Reads the tables of a parsed file into `gateway.config`, with the rules that hold between keys and tables."""
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from gateway.config import (
     State,
     is_loopback,
 )
-from gateway.configread import Reader
+from gateway.configread import PLACEHOLDERS, Reader
 from gateway.problems import Place, did_you_mean
 from providers.headers import owned, usable_value
 from translators.traits import Traits
@@ -37,6 +38,10 @@ OptionsType: TypeAlias = Callable[[str], type[msgspec.Struct] | None]
 KEYS_FORM = 'keys = [ { name = "main", value = { env = "NAME" } } ]'
 CREDENTIALS_FORM = 'credentials = [ { name = "me", file = "PATH" } ]'
 ROUTES_FORM = 'routes = [ { provider = "NAME", model = "MODEL" } ]'
+
+_SHOWN = ("", "KEY", "key", "local", "secret", "password", "pwd", "123456", *PLACEHOLDERS)
+"""Keys of our documents, and of other gateways' examples (S06)."""
+_EXAMPLES = frozenset({"0" * 64, *(hashlib.sha256(key.encode()).hexdigest() for key in _SHOWN)})
 
 
 class Plugins(NamedTuple):
@@ -138,11 +143,19 @@ def _digest(reader: Reader, at: Place, table: Mapping[str, Any]) -> str | None:
         what = "has both key and key_sha256" if "key" in table else "has no key"
         reader.flaw(at, what, 'write either key = { env = "NAME" } or key_sha256 = "…"')
         return None
-    if "key" in table:
+    given = "key" if "key" in table else "key_sha256"
+    digest: str | None = None
+    if given == "key":
         secret = reader.secret((*at, "key"), table["key"])
-        return secret.sha256() if secret else None
-    digest = table["key_sha256"]
-    return digest.lower() if reader.fits((*at, "key_sha256"), digest, Digest) else None
+        digest = secret.sha256() if secret else None
+    elif reader.fits((*at, "key_sha256"), table["key_sha256"], Digest):
+        digest = table["key_sha256"].lower()
+    if digest in _EXAMPLES:
+        reader.flaw(
+            (*at, given), "is the key of an example, which everybody knows", "`dragoman keys new NAME` makes one"
+        )
+        return None
+    return digest
 
 
 def _once(reader: Reader, seen: dict[str, Place], value: str, at: Place, what: str) -> None:

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from translators.dialect import Dialect
 from translators.fault import Fault
+from translators.notes import Notes
 
 __all__ = ["SERVER", "Downstream", "error_response", "id_headers"]
 
@@ -30,7 +31,7 @@ def id_headers(dialect: Dialect | None, request_id: str) -> dict[str, str]:
 def error_response(dialect: Dialect, fault: Fault, request_id: str) -> web.Response:
     """Return a Fault as a whole HTTP reply in the dialect's envelope."""
     headers = id_headers(dialect, request_id)
-    if fault.retry_after_s is not None and fault.kind in ("rate_limited", "overloaded"):
+    if fault.retry_after_s is not None:
         # To the nearest second: two seconds into a wait of ten, eight are left, not nine.
         headers["retry-after"] = str(max(1, round(fault.retry_after_s)))
     return web.Response(
@@ -47,7 +48,8 @@ class Downstream:
         self.request_id = request_id
         self.started = False
         self.sent_bytes = 0
-        self.notes = 0
+        self.notes: Notes | None = None
+        """What the translation lost; counted when the headers go out, so a whole answer's own losses are in it."""
         self.last_write = monotonic()
         self.writing_since: float | None = None
         self.first_write: float | None = None
@@ -67,9 +69,7 @@ class Downstream:
 
     async def _begin(self) -> web.StreamResponse:
         self.started = True
-        headers = STREAM_HEADERS | id_headers(self.dialect, self.request_id)
-        if self.notes:
-            headers["x-dragoman-notes"] = str(self.notes)
+        headers = STREAM_HEADERS | self._headers()
         response = web.StreamResponse(headers=headers)
         await response.prepare(self.request)
         return response
@@ -82,11 +82,14 @@ class Downstream:
 
     def whole(self, body: bytes) -> web.Response:
         """Return a whole JSON answer as the reply."""
-        headers = id_headers(self.dialect, self.request_id)
-        if self.notes:
-            headers["x-dragoman-notes"] = str(self.notes)
         self.started = True
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        return web.Response(body=body, content_type="application/json", headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        headers = id_headers(self.dialect, self.request_id)
+        if self.notes is not None and self.notes.count:
+            headers["x-dragoman-notes"] = str(self.notes.count)
+        return headers
 
     def abort(self) -> None:
         """Drop the client's connection at once."""

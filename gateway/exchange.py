@@ -222,7 +222,7 @@ class Exchange:
         record.upstream_request_bytes = len(prepared.body)
         self._sent = prepared.body
         record.notes = prepared.notes.count
-        self.downstream.notes = prepared.notes.count
+        self.downstream.notes = prepared.notes
         if prepared.conversation is not None:
             record.effort = prepared.effort
             record.reasoning_shown = prepared.shown

@@ -22,6 +22,7 @@ from gateway.config import Config, is_loopback
 from gateway.configfile import load
 from gateway.keeper import Keeper
 from gateway.keypool import Pool
+from gateway.peers import TOTAL
 from gateway.plugins import options_type, requirements
 from gateway.problems import Problem
 from gateway.telemetry import Telemetry, place_of, quiet_libraries
@@ -34,6 +35,8 @@ LINGER_S = 2.0
 POLL_S = 1.0
 """How often the config file is looked at for a change."""
 BACKLOG = 512
+FILES = 3 * TOTAL
+"""Open files of a process: each connection, one to its upstream, and as many again for all else."""
 
 
 class Listening:
@@ -67,7 +70,7 @@ async def listen(config: Config, telemetry: Telemetry, sock: socket.socket | Non
         auto_decompress=False,  # gateway.body decompresses under its own limits
         lingering_time=LINGER_S,
     )
-    server.malformed = gateway.malformed
+    server.malformed, server.crowded = gateway.malformed, gateway.crowded
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     if sock is None:
@@ -251,6 +254,14 @@ class Reloads:
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size
+
+
+def enough_files() -> None:
+    """Raise the limit of open files to what the allowed connections take, as far as we may (S22)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def no_core_dumps() -> None:

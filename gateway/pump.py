@@ -27,6 +27,9 @@ STALLS = {
     "stalled_meaning_idle": "the upstream stopped sending content",
 }
 
+BLANK = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before a body: white space and a byte order mark."""
+
 Observe = Callable[[Event], None] | None
 
 
@@ -140,7 +143,10 @@ class Pump:
                 parts.append(chunk)
         if self.interrupt is not None or self._pulse.stalled is not None:
             return await self._broken(ConnectionError())
-        machine = self.machine = pair.whole(prepared, b"".join(parts), observe)
+        body = b"".join(parts)
+        if (odd := _no_json(body)) is not None:
+            return broken(odd)
+        machine = self.machine = pair.whole(prepared, body, observe)
         now = monotonic()
         self._timing.first_event(now)
         self._timing.first_meaning(machine.tally, now)
@@ -170,7 +176,17 @@ class Pump:
             await self._downstream.write(out)
 
 
+def _no_json(body: bytes) -> str | None:
+    """Say what a body is that is no JSON at all, None for any other."""
+    start = body.lstrip(BLANK)[:1]
+    if not start:
+        return "the upstream answered with an empty body"
+    if start == b"<":
+        return "the upstream answered with a web page instead of JSON; its base_url may be wrong"
+    return None
+
+
 def _is_document(first: bytes, content_type: str) -> bool:
     """Tell whether a body is one document rather than an event stream, whatever its headers claim."""
-    start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    start = first.lstrip(BLANK)[:1]
     return start in (b"{", b"[", b"<") or (not first and "event-stream" not in content_type)

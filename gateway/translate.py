@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import cast
 
@@ -19,11 +18,17 @@ __all__ = ["translate"]
 
 SEED = "0" * 24
 """Ids that an upstream did not give are made from this, so that the same input gives the same output."""
+CREATED = 1_735_689_600
+"""For the same reason the time of an answer whose upstream names none is always this, the first second of 2025."""
 
 
 def translate(options: argparse.Namespace) -> int:
     """Print the translation of the input; 1 when it is refused or the recorded stream is broken."""
-    data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    try:
+        data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    except OSError as error:
+        print(f"dragoman: cannot read {options.file}: {error.strerror}", file=sys.stderr)
+        return EXIT_PROBLEM
     source = DIALECTS[cast(DialectName, options.source)]
     target = DIALECTS[cast(DialectName, options.target)]
     if options.stream:
@@ -53,7 +58,7 @@ def _stream(data: bytes, upstream: Dialect, client: Dialect, options: argparse.N
         body=b"",
         stream=True,
         native=False,
-        reply=Reply(options.model or "model", int(time.time()), SEED, include_usage=True, notes=notes),
+        reply=Reply(options.model or "model", CREATED, SEED, include_usage=True, notes=notes),
         source=Source(strict=options.strict, notes=notes),
         notes=notes,
     )

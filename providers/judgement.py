@@ -24,7 +24,7 @@ def judged(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
         fault = failure(429, body, wait)
         return Verdict(fault, limited=True, wait_s=wait, limited_model=limited_model(body, None))
     wait = wait_s(headers, body, time.time())
-    if status < 400:
+    if status < 300:
         fault = _inside(body)
         return Verdict(fault, limited=fault.kind == "rate_limited", wait_s=wait)
     fault = failure(status, body, wait)

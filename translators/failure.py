@@ -138,6 +138,9 @@ def kind_of_status(status: int) -> Kind:
 def failure(status: int, body: bytes, retry_after_s: float | None = None) -> Fault:
     """Return the Fault of an upstream's HTTP error reply, for any dialect's body and for bodies of none."""
     told = _Told()
+    if 300 <= status < 400:  # never followed: the key would go to wherever it points (S10)
+        message = f"the upstream redirected the request (HTTP {status}); its base_url may be wrong"
+        return Fault(kind="api", message=message, retry_after_s=retry_after_s)
     if len(body) <= MAX_READ_BYTES:
         try:
             _read(_decode(body), told, _UNWRAPS)

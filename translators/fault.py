@@ -58,6 +58,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """HTTP status for a reply that has not begun; 0 takes the kind's own."""
     cause: Cause = "upstream"
     code: str | None = None
+    """The code that the client gets; None takes the kind's own, "" is none at all."""
     param: str | None = None
     """Path of the offending request field, such as `messages.3.content`."""
     retry_after_s: float | None = None

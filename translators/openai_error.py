@@ -24,9 +24,10 @@ _TYPES: dict[Kind, tuple[str, str | None]] = {
 
 
 def error_object(fault: Fault) -> dict[str, str | None]:
-    """Return the members of `error`; the upstream's own code goes before our default for the kind."""
-    type_, code = _TYPES[fault.kind]
-    return {"message": fault.message, "type": type_, "param": fault.param, "code": fault.code or code}
+    """Return the members of `error`; the fault's own code goes before the kind's default, "" stands for none."""
+    type_, default = _TYPES[fault.kind]
+    code = default if fault.code is None else fault.code
+    return {"message": fault.message, "type": type_, "param": fault.param, "code": code or None}
 
 
 def envelope(fault: Fault, _request_id: str) -> bytes:

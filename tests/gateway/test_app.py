@@ -95,6 +95,28 @@ async def test_notes_are_counted_for_the_client(more, notes, stream):
     assert (200, notes) == (reply.status, reply.headers.get("x-dragoman-notes"))
 
 
+@pytest.mark.invariant("I34")
+async def test_notes_of_a_whole_answer_are_counted_too():
+    """What the client's protocol cannot tell of the answer is known before its headers go out."""
+    answer = WHOLE["messages"](TURN)
+    answer["content"].insert(0, {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}})
+    async with Upstream([reply_json(answer)]) as upstream, running(config(provider(upstream.url, "messages"))) as live:
+        reply = await live.send("chat", stream=False, logit_bias={"1": 2})
+        [record] = await live.records()
+    assert 200 == reply.status
+    assert 1 < record["notes"] == int(reply.headers["x-dragoman-notes"])
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+@pytest.mark.parametrize("model", [{}, {"model": ""}, {"model": None}], ids=["none", "empty", "null"])
+async def test_a_request_without_a_model_names_the_field(client, model):
+    """400, and `param` says which."""
+    body = {name: value for name, value in request(client).items() if name != "model"} | model
+    async with running(nowhere()) as live:
+        reply = await live.post(PATHS[client], json.dumps(body).encode())
+    assert (400, "model", None) == (reply.status, reply.json["error"]["param"], reply.json["error"]["code"])
+
+
 # health
 
 
@@ -153,15 +175,17 @@ async def test_models_in_all_shapes():
             assert {"z-ai/glm-5"} == {one.json["id"], encoded.json["id"]}
 
 
-@pytest.mark.parametrize("name", ["unknown", "p*", "p1"])
+@pytest.mark.parametrize("name", ["unknown", "p*"])
 @pytest.mark.parametrize(
     ("headers", "kind"), [({}, "invalid_request_error"), ({"anthropic-version": "1"}, "not_found_error")]
 )
-async def test_a_model_that_is_not_listed_is_a_404(name, headers, kind):
-    """In the shape that was asked for; a prefix alias is no model."""
+async def test_a_model_that_is_not_served_is_a_404(name, headers, kind):
+    """In the shape that was asked for; a prefix alias is no model, a name behind it is."""
     models = {"p*": Model(routes=(Route("up"),))}
     async with running(config(provider("http://127.0.0.1:1"), models=models)) as live:
         reply = await live.ask("GET", f"/v1/models/{name}", headers=AUTH | headers)
+        served = await live.ask("GET", "/v1/models/p1", headers=AUTH | headers)
+    assert (200, "p1") == (served.status, served.json["id"])
     assert (404, kind) == (reply.status, reply.json["error"]["type"])
 
 
@@ -182,7 +206,7 @@ async def test_a_tenant_has_its_own_models():
 async def test_an_unknown_model_is_a_404(client):
     """In the client's envelope, with a name no longer than need be; nothing goes upstream."""
     async with Upstream() as upstream, running(config(provider(upstream.url))) as live:
-        reply = await live.send(client, model="n" * 5000)
+        reply = await live.send(client, model="n" * 500)
         [record] = await live.records()
     assert 404 == reply.status
     assert len(reply.body) < 500
@@ -242,6 +266,7 @@ async def test_another_path_is_a_404(path, headers, kind):
         reply = await live.ask("GET", path, headers=AUTH | headers)
         [record] = await live.records()
     assert (404, kind) == (reply.status, reply.json["error"]["type"])
+    assert reply.json["error"].get("code") is None  # the code of an unknown model would mislead
     assert ("client_error", 404) == (record["outcome"], record["status"])
 
 
@@ -299,6 +324,18 @@ async def test_tokens_are_counted_here():
     assert 80 < reply.json["input_tokens"] < 400
     assert longer.json["input_tokens"] > reply.json["input_tokens"]
     assert [] == upstream.requests
+
+
+@pytest.mark.parametrize("translation", ["lenient", "strict"])
+async def test_a_count_is_lenient(translation):
+    """What a strict route would refuse is left out of the count, and null is no `max_tokens`."""
+    models = {"m1": Model(routes=(Route("up", "up-m"),), translation=translation)}
+    odd = {"max_tokens": None, "top_k": 5, "tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+    async with running(config(provider("http://127.0.0.1:1"), models=models)) as live:
+        plain = await live.post("/v1/messages/count_tokens", json.dumps(request("messages")).encode())
+        reply = await live.post("/v1/messages/count_tokens", json.dumps(request("messages") | odd).encode())
+    assert (200, 200) == (plain.status, reply.status)
+    assert reply.json["input_tokens"] >= plain.json["input_tokens"]
 
 
 @pytest.mark.parametrize(

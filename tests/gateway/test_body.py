@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import body
-from gateway.body import read_body
+from gateway.body import MEMBERS, read_body
 from translators.fault import Fault
 
 LIMIT = 1000
@@ -121,6 +121,34 @@ async def test_a_broken_encoding_is_a_400(encoding, mangle, words):
     fault = await read(mangle(PACK[encoding](b"hello" * 30)), encoding=encoding)
     assert 400 == told(fault)
     assert words in fault.message
+
+
+async def test_deflate_without_its_envelope_is_read():
+    """Some clients send what RFC 1951 describes, without the header and checksum of RFC 1950."""
+    machine = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    raw = machine.compress(b"hello " * 100) + machine.flush()
+    assert b"hello " * 100 == await read(raw, encoding="deflate")
+    assert "is cut off" in (await read(raw[:-1], encoding="deflate")).message
+    assert "something follows" in (await read(raw + b"x", encoding="deflate")).message
+    assert 413 == told(await read(raw, encoding="deflate", limit=599))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "zstd"])
+async def test_a_body_of_several_members_is_read_whole(encoding):
+    """Parallel compressors make them; limits and ends hold for all together."""
+    packed = PACK[encoding](b"one") + PACK[encoding](b"") + PACK[encoding](b"two")
+    assert b"onetwo" == await read(packed, encoding=encoding)
+    assert "is cut off" in (await read(packed[:-1], encoding=encoding)).message
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@pytest.mark.promise("S20")
+async def test_members_are_limited(encoding):
+    """Sixteen are enough for anybody, and tiny ones by the million would take minutes."""
+    one = PACK[encoding](b"x")
+    assert b"x" * MEMBERS == await read(one * MEMBERS, encoding=encoding)
+    assert "something follows" in (await read(one * (MEMBERS + 1), encoding=encoding)).message
+    assert 413 == told(await read(PACK[encoding](b"x" * 600) * 2, encoding=encoding))
 
 
 @pytest.mark.promise("S20")

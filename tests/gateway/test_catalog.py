@@ -5,6 +5,7 @@ import pytest
 from gateway.auth import Tenant
 from gateway.catalog import find, listing
 from gateway.config import Config, Model, Route
+from providers.api import Card
 
 ROUTES = (Route("up"),)
 CONFIG = Config(
@@ -73,7 +74,32 @@ def test_one_model_in_either_shape():
     assert "model" == find(CONFIG, ALL, ANTHROPIC, "sonnet")["type"]
 
 
-@pytest.mark.parametrize("name", ["gpt-*", "*", "unknown", ""])
-def test_no_entry_for_what_is_not_listed(name):
+@pytest.mark.parametrize("headers", [{}, ANTHROPIC])
+def test_a_name_behind_a_prefix_has_an_entry(headers):
+    """The gateway serves it, so whoever asks for it finds it, under the name that was asked for."""
+    config = Config(models={"c-*": Model(routes=ROUTES, context_window=77), "c-x-*": Model(routes=ROUTES)})
+    found = find(config, ALL, headers, "c-foo")
+    assert ("c-foo", 77) == (found["id"], found["max_input_tokens" if headers else "context_window"])
+    assert "max_input_tokens" not in find(config, ALL, ANTHROPIC, "c-x-foo")
+    assert find(config, Tenant("b", models=("d-*",)), headers, "c-foo") is None
+    assert find(config, ALL, headers, "d-foo") is None
+
+
+@pytest.mark.parametrize("name", ["gpt-*", "*", ""])
+def test_no_entry_for_what_no_client_can_mean(name):
     """Patterns are no models."""
     assert find(CONFIG, ALL, {}, name) is None
+
+
+def test_what_a_provider_knows_of_a_model():
+    """Its window and efforts are told where the configuration says nothing else."""
+
+    def card(name):
+        return Card(500_000, ("low", "xhigh")) if name != "gpt-9" else Card()
+
+    sonnet, build = listing(CONFIG, ALL, {}, {}, card)["data"]
+    assert (1000, 500_000) == (sonnet["context_window"], build["context_window"])
+    assert [{"value": "low"}, {"value": "xhigh"}] == build["reasoning_efforts"]
+    assert [1000, 500_000] == [entry["max_input_tokens"] for entry in listing(CONFIG, ALL, ANTHROPIC, {}, card)["data"]]
+    one = find(CONFIG, ALL, {}, "gpt-9", card)
+    assert (200_000, False) == (one["context_window"], "reasoning_efforts" in one)

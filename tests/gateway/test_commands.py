@@ -32,7 +32,7 @@ context_window = 1000
 
 [models."b*"]
 routes = [ {{ provider = "local" }}, {{ provider = "local", model = "x" }} ]
-""".format(digest="0" * 64)
+""".format(digest="0123456789abcdef" * 4)
 BAD = "[server]\nport = 99999\nhots = 'x'\n[providers.local]\nplugin = 'openai'\nkeys = [{ name = 'k', value = 'sk-canary-0123456789' }]\n"
 CANARY = "sk-canary-0123456789"
 

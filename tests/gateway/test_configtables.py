@@ -1,5 +1,6 @@
 """The rules between keys and tables: names, keys, routes, plugins, headers and addresses."""
 
+import hashlib
 from pathlib import Path
 
 import msgspec
@@ -116,6 +117,19 @@ def test_the_admin_key_is_no_client_key(read):
     agree(wanted, read(text))
     agree([(1, "admin", "must be a table")], read("admin = 1"))
     agree([(1, "admin", "has no key")], read("[admin]"))
+
+
+@pytest.mark.promise("S06")
+@pytest.mark.parametrize("table", ["[[clients]]\nname = 'a'", "[admin]"])
+@pytest.mark.parametrize("key", ["", "KEY", "local", "password", "changeme", "your-api-key", None])
+def test_keys_of_examples_are_refused(read, table, key):
+    """Everybody knows them, in plain text or as a digest; what is no digest of any key is an example too."""
+    digest = "0" * 64 if key is None else hashlib.sha256(key.encode()).hexdigest()
+    at = "clients[0].key_sha256" if "clients" in table else "admin.key_sha256"
+    line = table.count("\n") + 2
+    agree([(line, at, "is the key of an example")], read(f'{table}\nkey_sha256 = "{digest.upper()}"'))
+    if key in ("KEY", "local", "password"):
+        agree([(line, at.removesuffix("_sha256"), "is the key of an example")], read(f'{table}\nkey = "{key}"'))
 
 
 @pytest.mark.promise("S06")

@@ -9,8 +9,16 @@ from aiohttp import web
 from gateway.downstream import Downstream, error_response, id_headers
 from translators.dialects import DIALECTS
 from translators.fault import Fault
+from translators.notes import Notes
 
 CHAT, MESSAGES = DIALECTS["chat"], DIALECTS["messages"]
+
+
+def noted(count):
+    notes = Notes()
+    for n in range(count):
+        notes.omitted(f"f{n}", "is gone")
+    return notes
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ async def test_a_stream_has_its_headers_once(answered):
 
     async def handler(request):
         down = Downstream(request, MESSAGES, "r1")
-        down.notes = 2
+        down.notes = noted(2)
         seen.append((down.started, down.first_write, down.sent_bytes))
         await down.write(b"data: 1\n\n")
         first = down.first_write
@@ -68,7 +76,7 @@ async def test_a_whole_answer(answered, notes, told):
 
     async def handler(request):
         down = Downstream(request, CHAT, "r1")
-        down.notes = notes
+        down.notes = noted(notes)
         response = down.whole(b"{}")
         assert down.started
         return response
@@ -111,11 +119,13 @@ def test_ids_without_a_dialect():
         ("rate_limited", 0.0, "1"),
         ("overloaded", 5, "5"),
         ("rate_limited", None, None),
-        ("api", 5, None),
+        ("api", 5, "5"),
+        ("timeout", 3, "3"),
+        ("invalid_request", None, None),
     ],
 )
 def test_the_time_to_wait_is_told_in_whole_seconds(kind, wait, header):
-    """The nearest one, so that it counts down with the clock; at least one, and only where waiting helps."""
+    """The nearest one, so that it counts down with the clock; at least one; whatever the fault, if it names a time."""
     response = error_response(CHAT, Fault(kind=kind, message="x", retry_after_s=wait), "r")
     assert header == response.headers.get("retry-after")
 

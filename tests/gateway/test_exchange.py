@@ -306,6 +306,30 @@ async def test_a_broken_reply_is_an_http_error(client, script, status):
 
 
 @every_client
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            [Head(308, [("location", "http://127.0.0.1:1/"), ("content-length", "0")])],
+            "redirected the request (HTTP 308)",
+        ),
+        ([Head(headers=[("content-type", "text/html")]), b"\n<!doctype html><p>hello"], "a web page instead of JSON"),
+        ([Head(headers=[("content-length", "0")])], "an empty body"),
+    ],
+    ids=["redirect", "html", "empty"],
+)
+async def test_a_reply_that_is_no_json_is_called_what_it_is(client, stream, script, words):
+    """The operator finds a wrong base_url by it; nothing of the page and of the address is told (S02)."""
+    async with Upstream([script]) as upstream, running(config(provider(upstream.url))) as live:
+        reply = await live.send(client, stream=stream)
+    assert 502 == reply.status
+    assert words in reply.json["error"]["message"]
+    assert b"127.0.0.1" not in reply.body
+    assert b"doctype" not in reply.body
+
+
+@every_client
 async def test_a_refused_connection_is_a_502(client):
     """Nobody listens: 502 at once, no address in the message (F1, S02)."""
     url = f"http://127.0.0.1:{closed_port()}"

@@ -133,6 +133,26 @@ def test_core_files_are_off():
     assert resource.RLIMIT_CORE >= 0
 
 
+@pytest.mark.promise("S22")
+@pytest.mark.parametrize(
+    ("soft", "hard", "left"),
+    [
+        (256, 512, 512),
+        (256, -1, lifecycle.FILES),
+        (256, 1 << 20, lifecycle.FILES),
+        (1 << 20, 1 << 20, None),
+        (-1, -1, None),
+    ],
+)
+def test_open_files_suffice_for_the_connections(monkeypatch, soft, hard, left):
+    """The limit is raised as far as that takes and we may, and never lowered."""
+    asked = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append((what, limits)))
+    lifecycle.enough_files()
+    assert ([] if left is None else [(resource.RLIMIT_NOFILE, (left, hard))]) == asked
+
+
 # reloading
 
 

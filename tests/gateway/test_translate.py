@@ -120,6 +120,24 @@ def test_a_broken_recording_ends_in_an_error(run, keep):
     assert err.startswith("dragoman: api: ")
 
 
+def test_a_file_that_is_not_there_is_a_sentence(tmp_path, capsys):
+    """1 and the reason, no traceback; a folder is no file either."""
+    told = {tmp_path / "none": "No such file or directory", tmp_path: "Is a directory"}
+    for path, reason in told.items():
+        assert 1 == main(["translate", "--from", "chat", "--to", "messages", str(path)])
+        assert f"dragoman: cannot read {path}: {reason}\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("target", DIALECTS)
+def test_the_same_recording_gives_the_same_bytes(run, monkeypatch, source, target):
+    """Whenever it is translated."""
+    stream = b"".join(STREAM[source](Turn([Say("It is warm.")])))
+    first = run(stream, source, target, "--stream")
+    monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)
+    assert first == run(stream, source, target, "--stream")
+
+
 def test_standard_input_is_the_default(monkeypatch, capsysbinary):
     """Without a file the input comes through a pipe."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CHAT).encode())))

@@ -71,3 +71,11 @@ def test_an_error_inside_a_200_is_judged_by_what_it_says(data, kind, limited):
     """The document is all there is; one that cannot be read is a broken upstream."""
     verdict = judged(200, {}, data)
     assert (kind, limited, False) == (verdict.fault.kind, verdict.limited, verdict.rejected)
+
+
+def test_a_redirect_is_neither_a_limit_nor_a_refusal():
+    """The key stays as it is; the fault says what came."""
+    verdict = judged(302, {"location": "https://elsewhere"}, b"")
+    assert (False, False, "api") == (verdict.limited, verdict.rejected, verdict.fault.kind)
+    assert "redirected" in verdict.fault.message
+    assert "elsewhere" not in verdict.fault.message

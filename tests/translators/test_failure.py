@@ -42,6 +42,13 @@ def test_the_status_is_kept_and_names_the_kind(status, kind):
     assert (kind, status, "provider says no", None) == (fault.kind, fault.status, fault.message, fault.code)
 
 
+def test_a_redirect_is_called_one():
+    """It is never followed, and what it carries is no error text."""
+    fault = failure(307, b'{"error":{"message":"moved","code":"rate_limit_exceeded"}}', 3)
+    assert ("api", 502, None, 3) == (fault.kind, fault.status, fault.code, fault.retry_after_s)
+    assert "the upstream redirected the request (HTTP 307); its base_url may be wrong" == fault.message
+
+
 @pytest.mark.parametrize("status", [0, 200, 302, 700])
 def test_no_error_status_is_a_broken_upstream(status):
     """A reply that is an error without saying so is a 502."""

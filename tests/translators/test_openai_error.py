@@ -18,6 +18,11 @@ def test_the_body_holds_the_error_object():
     } == error_object(fault)
 
 
+def test_an_empty_code_is_none():
+    """For a fault that the kind's own code would describe wrongly."""
+    assert error_object(Fault(kind="not_found", message="m", code=""))["code"] is None
+
+
 def test_the_faults_own_code_goes_first():
     """What the upstream called it says more than our default."""
     assert (

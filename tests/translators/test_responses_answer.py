@@ -76,3 +76,14 @@ def test_unreadable_body_is_a_failure():
     """A body that is no response ends in Failed, never in an exception."""
     (failed,) = read_answer(b"<html>", Source())
     assert isinstance(failed, Failed)
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("body", [b"{}", b'{"id":"resp_1"}', b'{"id":"resp_1","object":"response","output":[]}'])
+def test_without_status_and_output_there_is_no_answer(body):
+    """Nothing says that it is complete, and nothing is there that could be; output alone is enough."""
+    (failed,) = read_answer(body, Source())
+    assert ("api", "protocol") == (failed.fault.kind, failed.fault.cause)
+    assert "no response object" in failed.fault.message
+    said = b'{"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}]}'
+    assert "end" == read_answer(said, Source())[-1].stop

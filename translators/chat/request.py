@@ -18,7 +18,7 @@ __all__ = ["parse", "peek"]
 
 
 class _Peeked(msgspec.Struct):
-    model: str
+    model: str = ""
     stream: bool | None = None
     prompt_cache_key: str | None = None
     metadata: msgspec.Raw = ABSENT

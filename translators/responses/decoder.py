@@ -78,8 +78,9 @@ class Decoder:
         self._repairs.quiet = True
         try:
             response = wire.decode_response(body)
-            if response.error is None and response.status is None and response.output is None:
-                return list(self._fail(broken("the upstream's reply is no response object")))
+            if response.error is None and response.status is None and not response.output:
+                message = "the upstream's reply is no response object: it has neither status nor output"
+                return list(self._fail(broken(message)))
             status = response.status or ("failed" if response.error is not None else "completed")
             return list(self._terminal(response, status))
         except ERRORS as error:

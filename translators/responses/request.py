@@ -37,6 +37,8 @@ def peek(body: bytes) -> Peek:
     Codex and Grok Build put their session id into prompt_cache_key (spec/clients.md 2, spec/grok.md 15.5).
     """
     seen = _peek(body)
+    if not seen.model:
+        raise refuse("model: a model name is required", param="model")
     return Peek(seen.model, bool(seen.stream), *named(seen.prompt_cache_key, seen.metadata, seen.user))
 
 

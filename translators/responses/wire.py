@@ -58,7 +58,7 @@ def given(raw: msgspec.Raw) -> bytes:
 class Peeked(msgspec.Struct):
     """What routing reads."""
 
-    model: str
+    model: str = ""
     stream: bool | None = None
     prompt_cache_key: str | None = None
     metadata: msgspec.Raw = ABSENT
