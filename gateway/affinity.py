@@ -11,7 +11,7 @@ from collections import OrderedDict
 __all__ = ["MAX_SESSIONS", "SHOWN_CHARS", "TTL_S", "Affinity", "fingerprint", "short"]
 
 MAX_SESSIONS = 10_000
-"""Sessions that one provider remembers, about 4 MB (S24)."""
+"""Sessions, each with one model, that one provider remembers: about 4 MB (S24)."""
 TTL_S = 3600.0
 """Seconds without a request after which a session is forgotten; upstream caches have long gone by then."""
 SHOWN_CHARS = 16
@@ -47,33 +47,36 @@ def _bytes(text: str) -> bytes:
 
 
 class Affinity:
-    """Map (tenant, fingerprint) to a key's name, for one provider; the least recently used goes first."""
+    """Map tenant, fingerprint and model to a key's name, for one provider; the least recently used goes first.
+
+    By model too, since a limit of one model moves its requests alone (spec/grok.md 10.2).
+    """
 
     def __init__(self, limit: int = MAX_SESSIONS, ttl_s: float = TTL_S) -> None:
         self._limit = limit
         self._ttl_s = ttl_s
-        self._bound: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
+        self._bound: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._bound)
 
-    def get(self, tenant: str, session: str, now: float) -> str | None:
-        """Return the key that served this session within the TTL, and count that as a use."""
-        bound = self._bound.get((tenant, session))
+    def get(self, tenant: str, session: str, model: str, now: float) -> str | None:
+        """Return the key that served this session's model within the TTL, and count that as a use."""
+        bound = self._bound.get((tenant, session, model))
         if bound is None:
             return None
         if now - bound[1] >= self._ttl_s:
-            del self._bound[tenant, session]
+            del self._bound[tenant, session, model]
             return None
-        self.put(tenant, session, bound[0], now)
+        self.put(tenant, session, model, bound[0], now)
         return bound[0]
 
-    def put(self, tenant: str, session: str, key: str, now: float) -> None:
-        """Bind a session to a key; without a fingerprint nothing is kept."""
+    def put(self, tenant: str, session: str, model: str, key: str, now: float) -> None:
+        """Bind a session's model to a key; without a fingerprint nothing is kept."""
         if not session:
             return
-        self._bound[tenant, session] = (key, now)
-        self._bound.move_to_end((tenant, session))
+        self._bound[tenant, session, model] = (key, now)
+        self._bound.move_to_end((tenant, session, model))
         if len(self._bound) > self._limit:
             self._bound.popitem(last=False)
         self._expire(now)

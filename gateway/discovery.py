@@ -1,4 +1,4 @@
-"""Names for the model list that only an upstream knows: behind a prefix alias that passes names through.
+"""What only an upstream knows for the model list: names behind a prefix alias that passes them through, and limits.
 
 Asked for lists alone, never to serve a request; a provider without a list, or one that cannot be had, adds nothing.
 """
@@ -9,10 +9,11 @@ from collections.abc import Iterable
 import msgspec
 
 from gateway.config import Config, Model
-from gateway.models import matches
+from gateway.models import matches, resolve
 from gateway.runtime import Runtime
+from providers.api import Card
 
-__all__ = ["discovered"]
+__all__ = ["card_of", "discovered"]
 
 WAIT_S = 6.0
 """A list that takes longer is left out; the provider has a shorter limit of its own."""
@@ -32,6 +33,17 @@ async def discovered(runtime: Runtime) -> Config:
         for name in _fitting(names[model.routes[0].provider], pattern):
             found.setdefault(name, model)
     return msgspec.structs.replace(config, models=found | config.models) if found else config
+
+
+def card_of(runtime: Runtime, config: Config, name: str) -> Card | None:
+    """Return what the provider of a model name knows of it; None for one that knows nothing."""
+    resolved = resolve(config.models, name)
+    if resolved is None or not resolved.routes:
+        return None
+    route = resolved.routes[0]
+    describe = getattr(runtime.upstreams[route.provider].provider, "card", None)
+    card: Card | None = describe(route.model or name) if describe is not None else None
+    return card
 
 
 def _passes(model: Model) -> bool:

@@ -29,6 +29,7 @@ from gateway.runtime import PAIRS, Runtime, Upstreams
 from gateway.sessions import session_of
 from gateway.thoughts import Thoughts
 from gateway.timing import Timing
+from gateway.turns import WAIT_S
 from gateway.watch import Watch
 from providers.api import Call, Unreachable, Upstream, Verdict
 from providers.transport import ERRORS
@@ -50,6 +51,8 @@ MENDS = 3
 """How often one key is tried again after its provider mended the request or the credential."""
 WHOLE_WAITS = 4
 """A reply that is not streamed may take this many times `first_event_s` until its headers come."""
+
+_BUSY = "every usable key of the upstream is busy with other requests; try again in a moment"
 
 
 class Exchange:
@@ -232,15 +235,21 @@ class Exchange:
     async def _keys(
         self, pump: Pump, upstreams: Upstreams, pair: Pair, prepared: Prepared, model: str
     ) -> web.StreamResponse | Fault:
-        """Try keys until one is not rate limited; each at most once."""
+        """Try keys until one is not rate limited; each at most once. Waits for a key that others are using."""
         tried: set[str] = set()
         limited: Fault | None = None
-        prefer = upstreams.affinity.get(self.tenant.name, self._session, monotonic()) if self._session else None
+        prefer = upstreams.affinity.get(self.tenant.name, self._session, model, monotonic()) if self._session else None
         upstreams.readmit()
+        patience = WAIT_S
         while True:
-            lease = upstreams.pool.acquire(monotonic(), model, tried, prefer)
+            began = monotonic()
+            with self.timing:
+                lease = await upstreams.turns.take(model, tried, prefer, patience)
+            patience -= monotonic() - began
             if isinstance(lease, Resting):
                 return _resting(lease, limited)
+            if tried:
+                self.record.failovers = (self.record.failovers or 0) + 1
             tried.add(lease.key)
             self.record.key = lease.key
             outcome, verdict = await self._attempt(pump, upstreams, pair, prepared, model, lease)
@@ -272,7 +281,7 @@ class Exchange:
             report = _report(outcome, verdict)
             return outcome, verdict
         finally:
-            upstreams.pool.report(lease, report.pop("outcome"), monotonic(), **report)
+            upstreams.turns.report(lease, report.pop("outcome"), **report)
 
     async def _send(
         self, pump: Pump, upstreams: Upstreams, pair: Pair, prepared: Prepared, body: bytes, model: str, lease: Lease
@@ -306,7 +315,7 @@ class Exchange:
         record.headers_ms = self.timing.step(f"headers {upstream.status}")
         if not 200 <= upstream.status < 300:
             return await self._judged(upstreams, upstream, call, lease)
-        upstreams.pool.accept(lease)
+        upstreams.turns.accept(lease)
         kind = upstream.headers.get("content-type", "")
         fault = await pump.answer(upstream.chunks(), kind, pair, prepared, watch, self._observer())
         self.record.notes = prepared.notes.count  # with what the answer itself lost
@@ -333,7 +342,7 @@ class Exchange:
         """Turn the end of an answer into the client's response, or into a judged fault when nothing was sent."""
         machine = pump.machine
         if fault is None:
-            upstreams.affinity.put(self.tenant.name, self._session, lease.key, monotonic())
+            upstreams.affinity.put(self.tenant.name, self._session, call.model, lease.key, monotonic())
             return await self._done(), None
         self._drop_upstream()
         if machine is not None and machine.begun:
@@ -386,7 +395,7 @@ class Exchange:
             if record.outcome is None and machine.done:
                 record.outcome = outcome_of(machine.fault, machine.tally.stop)
         self.timing.close(self.downstream.first_write)  # what follows, the client does not wait for
-        if self._sent and self._session:
+        if self._sent:
             self.runtime.prefixes.note(record, self.tenant.name, self._session, self._sent)
         if self._sent:
             name, model = record.provider or "", record.upstream_model or ""
@@ -435,9 +444,10 @@ def _resting(resting: Resting, limited: Fault | None) -> Fault:
         return limited or Fault(kind="permission", message=message, cause="gateway")
     if limited is not None:
         return msgspec.structs.replace(limited, retry_after_s=resting.retry_after_s)
+    busy = resting.reason == "busy"
     return Fault(
         kind="rate_limited",
-        message="every key of the upstream is resting after its rate limit",
+        message=_BUSY if busy else "every key of the upstream is resting after its rate limit",
         code="rate_limit_exceeded",
         retry_after_s=resting.retry_after_s,
     )

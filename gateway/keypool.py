@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from translators.dialect import MAX_MODEL_CHARS
+
 __all__ = [
     "BUSY_WAIT_S",
     "FALLBACK_COOLDOWN_S",
@@ -37,7 +39,6 @@ BUSY_WAIT_S = 1.0
 """Wait that is advised when a key may be free at any moment: it is being probed or full."""
 MAX_MODELS = 256
 """Models with rests of their own; beyond that the rest that ends first is forgotten (S24)."""
-MAX_NAME_CHARS = 256
 
 Outcome = Literal["ok", "limited", "rejected", "failed", "cancelled"]
 Strategy = Literal["sticky", "spread"]
@@ -60,6 +61,7 @@ class Resting(msgspec.Struct, frozen=True):
 
     retry_after_s: float | None
     """None: waiting does not help, every key was rejected."""
+    # busy: a key that this request may have rests no longer, but others probe it or fill it just now.
     reason: Literal["limited", "busy", "rejected"] = "limited"
 
 
@@ -76,6 +78,8 @@ class PoolState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     active: str | None = None
     rests: tuple[Rest, ...] = ()
+    actives: dict[str, str] = {}
+    """Keys of models that left the active one after a limit of their own."""
 
 
 class ModelView(msgspec.Struct, frozen=True):
@@ -230,6 +234,8 @@ class Pool:
         self._levels = {0: self._every}
         """Keys by requests in flight; empty levels are absent, so there are never more levels than keys."""
         self._active = 0
+        self._actives: dict[str, int] = {}
+        """The active key of each model that has left the common one, as its quota there was used up."""
         self._turn = 0
 
     def acquire(self, now: float, model: str, tried: Collection[str], prefer: str | None = None) -> Lease | Resting:
@@ -242,13 +248,14 @@ class Pool:
         shut = self._rejected | self._full
         for rests in scopes:
             shut |= rests.shut(now)
+        used = 0
         for name in tried:
             if name in self._named:
-                shut |= self._named[name].bit
-        free = self._every & ~shut
+                used |= self._named[name].bit
+        free = self._every & ~(shut | used)
         if not free:
-            return self._resting(now, scopes)
-        return self._lend(self._choose(free, prefer), now, model, scopes)
+            return self._resting(now, scopes, used)
+        return self._lend(self._choose(free, prefer, model), now, model, scopes)
 
     def accept(self, lease: Lease) -> None:
         """Note that the upstream took the request (2xx headers): a probe has succeeded, the lease goes on.
@@ -261,7 +268,7 @@ class Pool:
         cleared = [rests.clear(key, lease) for rests in self._scopes(lease.model)]
         if any(cleared):
             self.revision += 1
-            self._follow(key)
+            self._follow(key, lease.model)
             self._prune(lease.model)
 
     def report(
@@ -310,7 +317,8 @@ class Pool:
         rests = [Rest(self._keys[i].name, until + offset) for i, until in self._rests.until.items()]
         for model, scope in self._models.items():
             rests += [Rest(self._keys[i].name, until + offset, model) for i, until in scope.until.items()]
-        return PoolState(self._keys[self._active].name if self.strategy == "sticky" else None, tuple(rests))
+        actives = {model: self._keys[index].name for model, index in self._actives.items()}
+        return PoolState(self._keys[self._active].name if self.strategy == "sticky" else None, tuple(rests), actives)
 
     def restore(self, state: PoolState, now: float, wall: float) -> None:
         """Take over exported rests: unknown names are dropped, ends in the past are half-open, far ones capped.
@@ -319,22 +327,25 @@ class Pool:
         """
         for rest in state.rests:
             key = self._named.get(rest.key)
-            if key is None or len(rest.model or "") > MAX_NAME_CHARS or math.isnan(rest.until):
+            if key is None or len(rest.model or "") > MAX_MODEL_CHARS or math.isnan(rest.until):
                 continue
             scope = self._rests if rest.model is None else self._for_model(rest.model)
             scope.rest(key, now + min(rest.until - wall, MAX_COOLDOWN_S))
         if state.active in self._named:
             self._active = self._named[state.active].index
+        for model, name in state.actives.items():
+            if name in self._named and len(model) <= MAX_MODEL_CHARS:
+                self._stay(model, self._named[name].index)
 
     def _scopes(self, model: str) -> tuple[_Rests, ...]:
         scope = self._models.get(model) if self._models else None
         return (self._rests,) if scope is None else (self._rests, scope)
 
-    def _choose(self, free: int, prefer: str | None) -> _Key:
+    def _choose(self, free: int, prefer: str | None, model: str) -> _Key:
         if prefer is not None and prefer in self._named and self._named[prefer].bit & free:
             return self._named[prefer]
         if self.strategy == "sticky":
-            return self._keys[_next_bit(free, self._active)]
+            return self._keys[_next_bit(free, self._actives.get(model, self._active))]
         idle = next(hit for level in sorted(self._levels) if (hit := self._levels[level] & free))
         # Among equals take turns, else a quiet gateway would use the first key alone.
         index = _next_bit(idle, self._turn)
@@ -350,7 +361,7 @@ class Pool:
         key.lent += 1
         self._count(key, 1)
         if not lease.probe:
-            self._follow(key)
+            self._follow(key, model)
         return lease
 
     def _count(self, key: _Key, change: int) -> None:
@@ -366,7 +377,7 @@ class Pool:
         else:
             self._full &= ~key.bit
 
-    def _resting(self, now: float, scopes: tuple[_Rests, ...]) -> Resting:
+    def _resting(self, now: float, scopes: tuple[_Rests, ...], used: int) -> Resting:
         live = self._every & ~self._rejected
         if not live:
             return Resting(None, "rejected")
@@ -381,7 +392,7 @@ class Pool:
             wait = min(ends, default=math.inf) - now
         if live & ~cooling:
             wait = min(wait, BUSY_WAIT_S)
-        return Resting(wait, "busy" if live & self._full & ~cooling else "limited")
+        return Resting(wait, "busy" if live & ~(cooling | used) else "limited")
 
     def _limit(self, key: _Key, now: float, wait_s: float | None, model: str | None) -> None:
         if key.bit & self._rejected:
@@ -396,8 +407,7 @@ class Pool:
         # Requests that were in flight together report one limit, or two limits that both have to end.
         rests.rest(key, max(until, rests.until[key.index]) if cooling else until)
         self.revision += 1
-        if model is None:
-            self._leave(key)
+        self._leave(key, model)
 
     def _reject(self, key: _Key) -> None:
         self._rejected |= key.bit
@@ -408,17 +418,44 @@ class Pool:
         self.revision += 1
         self._leave(key)
 
-    def _leave(self, key: _Key) -> None:
-        """Make the next usable key the active one if this was it; with none left it stays."""
+    def _leave(self, key: _Key, model: str | None = None) -> None:
+        """Make the next usable key the active one, of a model or of all, where this was it; with none left it stays."""
+        if self.strategy != "sticky":
+            return
         usable = self._every & ~(self._rejected | self._rests.cooling | self._rests.probing)
-        if key.index == self._active and usable:
-            self._active = _next_bit(usable, self._active)
+        if model is not None:
+            leaving = [model] if self._actives.get(model, self._active) == key.index else []
+        else:
+            leaving = [name for name, index in self._actives.items() if index == key.index]
+            if key.index == self._active and usable:
+                self._active = _next_bit(usable, self._active)
+        for name in leaving:
+            rests = self._models.get(name)
+            fit = usable & ~(rests.cooling | rests.probing) if rests is not None else usable
+            if fit:
+                self._stay(name, _next_bit(fit, key.index))
 
-    def _follow(self, key: _Key) -> None:
+    def _follow(self, key: _Key, model: str) -> None:
         """Make a key that works the active one if the active one does not, so that its recovery changes nothing."""
-        if self.strategy == "sticky" and self._keys[self._active].bit & (self._rejected | self._rests.cooling):
+        if self.strategy != "sticky":
+            return
+        down = self._rejected | self._rests.cooling
+        if self._keys[self._active].bit & down:
             self._active = key.index
             self.revision += 1
+        if self._models and model in self._models:
+            down |= self._models[model].cooling
+        if self._keys[self._actives.get(model, self._active)].bit & down:
+            self._stay(model, key.index)
+
+    def _stay(self, model: str, index: int) -> None:
+        """Keep a model on a key of its own, until that one is limited too; the model that moved first is forgotten."""
+        self._actives.pop(model, None)
+        if index != self._active:
+            self._actives[model] = index
+            if len(self._actives) > MAX_MODELS:
+                del self._actives[next(iter(self._actives))]
+        self.revision += 1
 
     def _for_model(self, model: str) -> _Rests:
         if model not in self._models and len(self._models) >= MAX_MODELS:

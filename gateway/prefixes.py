@@ -7,7 +7,7 @@ the line of which it keeps most. Digests and sizes only; bounded in sessions, li
 from collections import OrderedDict
 
 from gateway.record import Record
-from translators.prefix import Kept, Prefix, kept, prefix_of
+from translators.prefix import Kept, Prefix, digest_of, kept, prefix_of
 
 __all__ = ["MAX_ELEMENTS", "MAX_LINES", "MAX_SESSIONS", "Prefixes"]
 
@@ -29,6 +29,10 @@ class Prefixes:
 
     def note(self, record: Record, tenant: str, session: str, body: bytes) -> None:
         """Write into a request's record what its prompt is, and what it keeps of the session's earlier ones."""
+        if not session:
+            # Nothing to compare with, so the messages need not be told apart.
+            record.prefix_hash, record.prefix_bytes = digest_of(body) or (None, None)
+            return
         prefix = prefix_of(body)
         if prefix is None:
             return

@@ -1,7 +1,8 @@
 """Everything that one configuration stands for, built whole and swapped whole (S39).
 
-A Runtime is made from a Config and never changes; a reload makes a new one, which takes cooldowns over by key
-name. Requests keep the Runtime that they began with.
+A Runtime is made from a Config and never changes; a reload makes a new one, which goes on with the same pool where
+that is configured as before, and takes cooldowns over by key name where not. Requests keep the Runtime that they
+began with.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from gateway.scrub import Scrubber
 from gateway.stores.replay import Replay
 from gateway.stores.shadow import Shadow
 from gateway.tokens import Tokens
+from gateway.turns import Turns
 from gateway.watch import Timeouts
 from providers.api import Provider, Setup
 from providers.registry import load
@@ -39,20 +41,28 @@ TARGETS_KEPT = 4096
 
 
 class Upstreams(msgspec.Struct):
-    """One provider with its pool, its sessions' keys and its timers."""
+    """One provider with its pool and the line before it, its sessions' keys and its timers."""
 
     provider: Provider
-    pool: Pool
+    turns: Turns
     affinity: Affinity
     timeouts: Timeouts
     retries: int = 0
     """Further attempts with the same key after a 502 or 503."""
+    terms: dict[str, Any] = {}
+    """What the pool was made with; one made with the same goes on after a reload."""
+
+    @property
+    def pool(self) -> Pool:
+        """Return the keys."""
+        return self.turns.pool
 
     def readmit(self) -> None:
         """Let logins serve again whose file was replaced since the upstream refused them."""
         readmitted = getattr(self.provider, "readmitted", None)
         for name in readmitted() if readmitted is not None else ():
-            self.pool.readmit(name)
+            if self.pool.readmit(name):
+                self.turns.wake()
 
 
 class Runtime:
@@ -75,20 +85,20 @@ class Runtime:
 
     def _upstreams(self, table: ProviderTable, previous: "Runtime | None") -> Upstreams:
         provider = build_provider(table)
-        pool = Pool(
-            provider.key_names,
-            strategy=table.pool.strategy,
-            fallback_cooldown_s=table.pool.fallback_cooldown_s,
-            retire_rejected=table.pool.retire_rejected,
-            max_in_flight={key.name: key.max_in_flight for key in table.keys},
-        )
         before = previous.upstreams.get(table.name) if previous else None
-        if before is not None:
+        terms = _terms(table, provider)
+        turns = before.turns if before is not None and before.terms == terms else Turns(Pool(**terms))
+        if before is not None and before.turns is turns:
+            # The keys may have been replaced, and that is the only way back for a refused one.
+            for name in provider.key_names:
+                turns.pool.readmit(name)
+        elif before is not None:
             now, wall = time.monotonic(), time.time()
-            pool.restore(before.pool.export(now, wall), now, wall)
+            turns.pool.restore(before.pool.export(now, wall), now, wall)
         limits = table.timeouts
         timeouts = Timeouts(limits.first_event_s, limits.first_meaning_s, limits.idle_s, limits.meaning_idle_s)
-        return Upstreams(provider, pool, before.affinity if before else Affinity(), timeouts, table.pool.retries)
+        affinity = before.affinity if before else Affinity()
+        return Upstreams(provider, turns, affinity, timeouts, table.pool.retries, terms)
 
     def _held(self) -> Iterator[Secret]:
         """Yield the tokens of logins, which stand in files and change."""
@@ -147,6 +157,18 @@ def _target(settings: Model, provider: Provider, model: str) -> Target:
         default_effort=settings.default_effort,
         max_output_tokens=settings.max_output_tokens,
     )
+
+
+def _terms(table: ProviderTable, provider: Provider) -> dict[str, Any]:
+    """Return the arguments of a provider's pool."""
+    logins = dict.fromkeys((credential.name for credential in table.credentials), load(table.plugin).login_in_flight)
+    return {
+        "names": provider.key_names,
+        "strategy": table.pool.strategy,
+        "fallback_cooldown_s": table.pool.fallback_cooldown_s,
+        "retire_rejected": table.pool.retire_rejected,
+        "max_in_flight": logins | {key.name: key.max_in_flight for key in table.keys},
+    }
 
 
 def build_provider(table: ProviderTable) -> Provider:

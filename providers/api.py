@@ -17,7 +17,7 @@ from translators.dialect import Target
 from translators.fault import Fault
 from translators.traits import Traits
 
-__all__ = ["Call", "Plugin", "Provider", "Session", "Setup", "Unreachable", "Upstream", "Verdict"]
+__all__ = ["Call", "Card", "Plugin", "Provider", "Session", "Setup", "Unreachable", "Upstream", "Verdict"]
 
 
 class Session(Protocol):
@@ -112,6 +112,15 @@ class Verdict(msgspec.Struct, frozen=True):
     gateway says how often, and counts each as an attempt."""
 
 
+class Card(msgspec.Struct, frozen=True):
+    """What a provider knows of a model beside its name, for the list that clients read."""
+
+    context: int | None = None
+    """Its window in tokens, if known."""
+    efforts: tuple[str, ...] = ()
+    """Levels of reasoning effort that it takes; () for none."""
+
+
 class Provider(Protocol):
     """An upstream under one config table.
 
@@ -120,6 +129,7 @@ class Provider(Protocol):
 
     One that keeps tokens in files also has `secrets() -> Iterable[Secret]`, all that it uses or lately used, to be
     masked in texts for clients, and `readmitted() -> tuple[str, ...]`, the keys whose credential was replaced.
+    One that knows its models has `async models() -> tuple[str, ...]`, their names, and `card(model) -> Card`.
     """
 
     name: str
@@ -156,3 +166,5 @@ class Plugin(msgspec.Struct, frozen=True):
     """Default address; "" makes `base_url` required."""
     options: type[msgspec.Struct] | None = None
     needs_keys: bool = True
+    login_in_flight: int = 0
+    """Requests that one login may have in flight; 0 is no limit."""

@@ -17,7 +17,7 @@ import msgspec
 from yarl import URL
 
 from providers import grok_body
-from providers.api import Call, Plugin, Provider, Setup, Unreachable, Upstream, Verdict
+from providers.api import Call, Card, Plugin, Provider, Setup, Unreachable, Upstream, Verdict
 from providers.client import Client
 from providers.grok_catalog import Catalog
 from providers.grok_issuer import Issuer
@@ -45,6 +45,8 @@ VERSION_FLOOR = "0.1.202"
 """An older version is answered with 426."""
 PAUSE_S = 0.4
 """Longest pause before a passing error is tried for the second time (spec/grok.md 9)."""
+LIST_WAIT_S = 4.0
+"""Wait for the model list while a client asks for one."""
 REFRESHES = 4
 """Logins that are refreshed at the same time."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
@@ -252,6 +254,17 @@ class GrokCLI:
 
     # ------------------------------------------------------------------ the catalogue
 
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the upstream's list; those known beforehand while it cannot be had."""
+        self._look("", {}, self.key_names[0], unknown_model=not self._catalog.known)
+        if self._asking is not None:
+            await asyncio.wait((self._asking,), timeout=LIST_WAIT_S)
+        return self._catalog.names()
+
+    def card(self, model: str) -> Card:
+        """Return a model's context and efforts."""
+        return Card(self._catalog.context(model), self._catalog.efforts(model))
+
     def _look(self, etag: str, headers: Mapping[str, str], key: str, *, unknown_model: bool = False) -> None:
         """Ask for the model list in the background when there is reason to."""
         now = monotonic()
@@ -368,4 +381,11 @@ def build(setup: Setup) -> Provider:
     return GrokCLI(setup)
 
 
-plugin = Plugin("grok-cli", build, ("responses",), base_url=SESSION_URL, options=Options)
+plugin = Plugin(
+    "grok-cli",
+    build,
+    ("responses",),
+    base_url=SESSION_URL,
+    options=Options,
+    login_in_flight=16,  # spec/grok.md 10.1
+)

@@ -90,6 +90,20 @@ class Catalog:
         self._asked = -RETRY_S
         self._seen = ""
 
+    @property
+    def known(self) -> bool:
+        """Tell whether the upstream's list was ever had."""
+        return bool(self._models)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the models of the upstream's list, without one those that were known when this was written."""
+        return tuple(self._models or _KNOWN)
+
+    def context(self, model: str) -> int | None:
+        """Return a model's context in tokens if known."""
+        entry = self._models.get(model) or _KNOWN.get(model)
+        return entry.context if entry is not None else None
+
     def efforts(self, model: str) -> tuple[str, ...]:
         """Return the efforts of a model; one that nobody knows is taken for an ordinary reasoning model."""
         entry = self._models.get(model) or _KNOWN.get(model)

@@ -12,18 +12,21 @@ import msgspec
 
 from translators.conversation import Controls, Conversation, DialectName
 from translators.events import Event, Failed, Stop, Usage
-from translators.fault import Fault
+from translators.fault import Fault, refuse
 from translators.fold import Answer
 from translators.notes import Notes
 from translators.sse import Frame
 from translators.toolbox import Toolbox
 from translators.traits import Traits
 
-__all__ = ["Decoder", "Dialect", "Encoder", "Peek", "Reply", "Seen", "Source", "Target", "Watcher"]
+__all__ = ["MAX_MODEL_CHARS", "Decoder", "Dialect", "Encoder", "Peek", "Reply", "Seen", "Source", "Target", "Watcher"]
+
+MAX_MODEL_CHARS = 512
+"""Of a model name that a client may send: tables of many kinds are kept by it (S24)."""
 
 
 class Peek(msgspec.Struct, frozen=True):
-    """What routing needs of a request body, read without building a tree."""
+    """What routing needs of a request body, read without building a tree; raises Refused for an endless model name."""
 
     model: str
     stream: bool = False
@@ -31,6 +34,10 @@ class Peek(msgspec.Struct, frozen=True):
     """The client's own session id where its body has one (never guessed from content; S31)."""
     user: str | None = None
     """Who asks, as the body says; stands for the session where neither body nor headers name one."""
+
+    def __post_init__(self) -> None:
+        if len(self.model) > MAX_MODEL_CHARS:
+            raise refuse(f"model: a name has at most {MAX_MODEL_CHARS} characters", param="model")
 
 
 class Target(msgspec.Struct, frozen=True):

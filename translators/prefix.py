@@ -10,7 +10,7 @@ import msgspec
 
 from translators.jsonio import ERRORS
 
-__all__ = ["Element", "Kept", "Prefix", "kept", "prefix_of"]
+__all__ = ["Element", "Kept", "Prefix", "digest_of", "kept", "prefix_of"]
 
 _SECTIONS = {"system": ("system", "instructions"), "messages": ("messages", "input"), "tools": ("tools",)}
 """Hashed in this order (spec/cline.md 8); the second name is that of Responses."""
@@ -52,23 +52,37 @@ class Kept(msgspec.Struct, frozen=True):
 
 def prefix_of(body: bytes) -> Prefix | None:
     """Return the prefix of a request body; None for a body that is no JSON object."""
-    if _MARK in body:
-        body = body.replace(_MARK, b"")  # a mark says where to cache, and moves on with each turn
     try:
-        members = _members(body)
-        sections = {name: members[field] for name, fields in _SECTIONS.items() for field in fields if field in members}
+        sections = _sections(body)
         elements = tuple(_elements(sections))
     except ERRORS:
         return None
-    digest = hashlib.sha256()
+    return Prefix(*_digest(sections), elements=elements)
+
+
+def digest_of(body: bytes) -> tuple[str, int] | None:
+    """Return the hash and the size of a body's prefix alone; None for a body that is no JSON object."""
+    try:
+        return _digest(_sections(body))
+    except ERRORS:
+        return None
+
+
+def _sections(body: bytes) -> dict[str, msgspec.Raw]:
+    if _MARK in body:
+        body = body.replace(_MARK, b"")  # a mark says where to cache, and moves on with each turn
+    members = _members(body)
+    return {name: members[field] for name, fields in _SECTIONS.items() for field in fields if field in members}
+
+
+def _digest(sections: dict[str, msgspec.Raw]) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
     for name, raw in sections.items():
-        digest.update(name.encode() + b"\x00" + len(bytes(raw)).to_bytes(8, "little"))
+        length = len(bytes(raw))
+        digest.update(name.encode() + b"\x00" + length.to_bytes(8, "little"))
         digest.update(raw)
-    return Prefix(
-        hash=digest.hexdigest(),
-        size=sum(len(bytes(raw)) for raw in sections.values()),
-        elements=elements,
-    )
+        size += length
+    return digest.hexdigest(), size
 
 
 def _elements(sections: dict[str, msgspec.Raw]) -> Iterator[Element]:

@@ -31,9 +31,9 @@ def test_fingerprints_differ_by_secret_tenant_dialect_and_session():
 def test_no_session_has_no_fingerprint():
     """A request without a session id is nobody's, and is not remembered."""
     affinity = Affinity()
-    affinity.put("alice", fingerprint(SECRET, "alice", "chat", ""), "k1", 0.0)
+    affinity.put("alice", fingerprint(SECRET, "alice", "chat", ""), "m", "k1", 0.0)
     assert 0 == len(affinity)
-    assert affinity.get("alice", "", 0.0) is None
+    assert affinity.get("alice", "", "m", 0.0) is None
 
 
 def test_lone_surrogates_have_a_fingerprint():
@@ -44,9 +44,9 @@ def test_lone_surrogates_have_a_fingerprint():
 def test_last_key_of_a_session_is_remembered():
     """A session that moved to another key stays there."""
     affinity = Affinity()
-    affinity.put("alice", "s", "k1", 0.0)
-    affinity.put("alice", "s", "k2", 1.0)
-    assert "k2" == affinity.get("alice", "s", 2.0)
+    affinity.put("alice", "s", "m", "k1", 0.0)
+    affinity.put("alice", "s", "m", "k2", 1.0)
+    assert "k2" == affinity.get("alice", "s", "m", 2.0)
     assert 1 == len(affinity)
 
 
@@ -54,17 +54,25 @@ def test_last_key_of_a_session_is_remembered():
 def test_equal_fingerprints_of_two_tenants_do_not_cross():
     """Even with a hash that collides, tenants do not share a session."""
     affinity = Affinity()
-    affinity.put("alice", "same", "k1", 0.0)
-    assert affinity.get("bob", "same", 0.0) is None
+    affinity.put("alice", "same", "m", "k1", 0.0)
+    assert affinity.get("bob", "same", "m", 0.0) is None
+
+
+def test_each_model_of_a_session_has_its_own_key():
+    """A model that moved on after a limit of its own leaves the session's other models where they are."""
+    affinity = Affinity()
+    affinity.put("alice", "s", "opus", "k1", 0.0)
+    affinity.put("alice", "s", "haiku", "k2", 1.0)
+    assert ("k1", "k2") == (affinity.get("alice", "s", "opus", 2.0), affinity.get("alice", "s", "haiku", 2.0))
 
 
 def test_ttl_slides_with_use():
     """Each use renews the hour; an hour without use forgets."""
     affinity = Affinity(ttl_s=3600)
-    affinity.put("a", "s", "k1", 0.0)
-    assert "k1" == affinity.get("a", "s", 3599.0)
-    assert "k1" == affinity.get("a", "s", 7198.0)
-    assert affinity.get("a", "s", 10798.0) is None
+    affinity.put("a", "s", "m", "k1", 0.0)
+    assert "k1" == affinity.get("a", "s", "m", 3599.0)
+    assert "k1" == affinity.get("a", "s", "m", 7198.0)
+    assert affinity.get("a", "s", "m", 10798.0) is None
     assert 0 == len(affinity)
 
 
@@ -72,25 +80,25 @@ def test_expired_sessions_make_room_by_themselves():
     """New sessions clear out the expired ones, so that a busy hour does not stay in memory."""
     affinity = Affinity(ttl_s=10)
     for index in range(100):
-        affinity.put("a", str(index), "k1", 0.0)
-    affinity.put("a", "new", "k1", 10.0)
+        affinity.put("a", str(index), "m", "k1", 0.0)
+    affinity.put("a", "new", "m", "k1", 10.0)
     assert 1 == len(affinity)
 
 
 def test_least_recently_used_goes_first():
     """At the limit the session that was used longest ago makes room."""
     affinity = Affinity(limit=2)
-    affinity.put("a", "old", "k1", 0.0)
-    affinity.put("a", "mid", "k1", 1.0)
-    assert "k1" == affinity.get("a", "old", 2.0)
-    affinity.put("a", "new", "k1", 3.0)
-    assert [None, "k1", "k1"] == [affinity.get("a", name, 4.0) for name in ("mid", "old", "new")]
+    affinity.put("a", "old", "m", "k1", 0.0)
+    affinity.put("a", "mid", "m", "k1", 1.0)
+    assert "k1" == affinity.get("a", "old", "m", 2.0)
+    affinity.put("a", "new", "m", "k1", 3.0)
+    assert [None, "k1", "k1"] == [affinity.get("a", name, "m", 4.0) for name in ("mid", "old", "new")]
 
 
 def test_nothing_is_kept_without_time_to_live():
     """A time to live of 0 switches affinity off."""
     affinity = Affinity(ttl_s=0)
-    affinity.put("a", "s", "k1", 0.0)
+    affinity.put("a", "s", "m", "k1", 0.0)
     assert 0 == len(affinity)
 
 
@@ -99,5 +107,5 @@ def test_distinct_sessions_are_bounded():
     """A hundred thousand sessions leave no more than the limit behind."""
     affinity = Affinity()
     for index in range(100_000):
-        affinity.put("a", str(index), "k1", index / 1000)
+        affinity.put("a", str(index), "m", "k1", index / 1000)
     assert MAX_SESSIONS == len(affinity)

@@ -58,7 +58,7 @@ async def test_runtime_tables_hold_their_bounds():
         up = runtime.upstreams["up"]
         for number in range(100_000):
             name = str(number)
-            up.affinity.put("alice", name, "k1", float(number))
+            up.affinity.put("alice", name, "m", "k1", float(number))
             if number % 20 == 0:
                 runtime.target(runtime.resolve(name), up.provider, name)
                 lease = up.pool.acquire(number, name, set(), None)

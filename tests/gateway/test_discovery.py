@@ -7,6 +7,7 @@ import msgspec
 
 from gateway import discovery
 from gateway.config import Model, Route
+from providers.api import Card
 from tests.gateway.cline import CLIENT_KEY, config, served, stage
 from tests.upstream import Upstream, reply_json
 
@@ -39,6 +40,16 @@ async def test_names_behind_pass_through_prefixes():
     found = (await discovery.discovered(runtime)).models
     assert {"z/1": narrow, "a": fixed, "c": wide} == {name: model for name, model in found.items() if "*" not in name}
     assert {"*", "z/*", "b*"} < found.keys()
+
+
+async def test_cards_come_from_the_provider_of_the_route():
+    """Asked for under the upstream's name; nothing is known of other names, nor by providers without cards."""
+    knows = {"card": lambda _, model: Card(len(model))}
+    models = {"a": Model(routes=(Route("up", "model"),)), "b*": through(), "c": through("other")}
+    runtime = Runtime(models, up=knows, other={})
+    assert [Card(5), Card(3), None, None] == [
+        discovery.card_of(runtime, runtime.config, name) for name in ("a", "b12", "c", "d")
+    ]
 
 
 async def test_nothing_to_discover(monkeypatch):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from gateway.config import Model, Route
@@ -10,7 +11,7 @@ from tests.gateway.live import PATHS, config, provider, request, running
 from tests.streams import Call, Say, Think, Turn, chat_whole, messages, messages_whole, responses, responses_whole
 from tests.streams import chat as chat_stream
 from tests.translators import grammar_chat, grammar_messages, grammar_responses
-from tests.upstream import Delay, End, Head, Raw, Upstream, closed_port, reply_json, sse
+from tests.upstream import Delay, End, Head, Raw, Upstream, Wait, closed_port, reply_json, sse
 
 STREAMS = {"chat": chat_stream, "responses": responses, "messages": messages}
 WHOLES = {"chat": chat_whole, "responses": responses_whole, "messages": messages_whole}
@@ -42,6 +43,13 @@ every_pair = pytest.mark.parametrize(
     ("client", "up"), [(client, up) for client in DIALECTS for up in DIALECTS], ids=lambda name: name
 )
 every_client = pytest.mark.parametrize("client", DIALECTS)
+
+
+async def until(condition) -> None:
+    """Wait for a condition, at most five seconds."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 def error_kind(client: str, reply) -> str:
@@ -139,7 +147,135 @@ async def test_a_rate_limit_moves_the_request_to_the_next_key(client):
         second.header("authorization"),
     )
     assert first.body == second.body
-    assert (2, "k2", "complete") == (record["attempts"], record["key"], record["outcome"])
+    assert (2, 1, "k2", "complete") == (
+        record["attempts"],
+        record["failovers"],
+        record["key"],
+        record["outcome"],
+    )
+
+
+OVER_AT_ONCE = reply_json({"error": {"message": "slow down"}}, 429, headers=[("retry-after", "0")])
+
+
+@every_client
+@pytest.mark.promise("S36")
+async def test_a_probe_refuses_nobody(client):
+    """While one request finds out whether a key works again the others wait for it, kept alive, and are served."""
+    gate = asyncio.Event()
+
+    def script(request):
+        if 1 == len(upstream.requests):
+            return OVER_AT_ONCE
+        return [Wait(gate), *sse(chat_stream(TURN))] if 2 == len(upstream.requests) else sse(chat_stream(TURN))
+
+    async with Upstream(script) as upstream, running(config(provider(upstream.url), keepalive_s=0.1)) as live:
+        assert 429 == (await live.send(client, tools=TOOLS[client])).status
+        sends = [asyncio.create_task(live.send(client, tools=TOOLS[client])) for _ in range(8)]
+        turns = live.listening.gateway.runtime.upstreams["up"].turns
+        await until(lambda: 7 == len(turns))
+        assert 2 == len(upstream.requests)
+        await asyncio.sleep(0.25)
+        gate.set()
+        replies = await asyncio.gather(*sends)
+    assert ["success"] * 8 == [ended(client, "chat", reply.body) for reply in replies]
+    assert all(reply.body.startswith(b": keepalive") for reply in replies)
+
+
+@every_client
+@pytest.mark.promise("S24")
+async def test_more_requests_than_a_key_takes_wait_for_a_slot(client):
+    """With `max_in_flight` none is refused that can be served in time."""
+    at_once = 0
+
+    def script(request):
+        nonlocal at_once
+        at_once = max(at_once, live.listening.gateway.runtime.upstreams["up"].pool.snapshot(0, 0).keys[0].in_flight)
+        return [Head(), Delay(0.03), *chat_stream(TURN)]
+
+    async with Upstream(script) as upstream:
+        table = provider(upstream.url)
+        table = msgspec.structs.replace(table, keys=(msgspec.structs.replace(table.keys[0], max_in_flight=1),))
+        async with running(config(table)) as live:
+            replies = await asyncio.gather(*(live.send(client, tools=TOOLS[client]) for _ in range(5)))
+            records = await live.records(5)
+    assert ["success"] * 5 == [ended(client, "chat", reply.body) for reply in replies]
+    assert 1 == at_once
+    assert {1} == {record["attempts"] for record in records}
+
+
+@every_client
+@pytest.mark.promise("S24", "S36")
+async def test_a_wait_without_end_is_a_truthful_429(client, monkeypatch):
+    """Who waited in vain hears that the keys are busy, not that they rest; who leaves, leaves the line."""
+    monkeypatch.setattr("gateway.exchange.WAIT_S", 0.2)
+    async with Upstream(lambda _: [Head(), End.STALL]) as upstream:
+        table = provider(upstream.url)
+        table = msgspec.structs.replace(table, keys=(msgspec.structs.replace(table.keys[0], max_in_flight=1),))
+        async with running(config(table)) as live:
+            first = asyncio.create_task(live.send(client))
+            await upstream.received()
+            reply = await live.send(client)
+            monkeypatch.setattr("gateway.exchange.WAIT_S", 30)
+            left = asyncio.create_task(live.send(client))
+            turns = live.listening.gateway.runtime.upstreams["up"].turns
+            await until(lambda: 1 == len(turns))
+            left.cancel()
+            await until(lambda: 0 == len(turns))
+            first.cancel()
+            await live.records(3)
+            assert [0] == [key.in_flight for key in turns.pool.snapshot(0, 0).keys]
+    assert (429, "1") == (reply.status, reply.headers["retry-after"])
+    assert b"busy" in reply.body
+    assert 1 == len(upstream.requests)
+
+
+async def test_a_models_limit_leaves_the_sessions_other_models():
+    """A session's requests for another model stay with the key that has their prompt cached."""
+
+    def script(request):
+        if "haiku" == request.json["model"] and "Bearer upstream-key-0001" == request.header("authorization"):
+            message = "Daily free limit reached on model haiku. Try again in 3h"
+            return reply_json({"error": {"message": message}}, 429)
+        return sse(chat_stream(TURN))
+
+    models = {"big": Model(routes=(Route("up", "opus"),)), "small": Model(routes=(Route("up", "haiku"),))}
+    async with (
+        Upstream(script) as upstream,
+        running(config(provider(upstream.url, keys=2), models=models)) as live,
+    ):
+        for model in ("big", "small", "big", "small"):
+            assert 200 == (await live.send("chat", model=model, prompt_cache_key="session")).status
+        keys = [record["key"] for record in await live.records(4)]
+    assert ["k1", "k2", "k1", "k2"] == keys
+
+
+@every_client
+@pytest.mark.promise("S24")
+async def test_an_endless_model_name_is_a_400(client):
+    """A name is kept in many tables, so it has a bound; at the bound it is served."""
+    models = {"*": Model(routes=(Route("up"),))}
+    async with (
+        Upstream([sse(chat_stream(TURN))]) as upstream,
+        running(config(provider(upstream.url), models=models)) as live,
+    ):
+        reply = await live.send(client, model="m" * 513)
+        assert 200 == (await live.send(client, model="m" * 512)).status
+        kept = live.listening.gateway.runtime._resolved
+    assert (400, True) == (reply.status, b"512 characters" in reply.body)
+    assert {512, 200} >= {len(name) for name in kept}
+
+
+@every_client
+async def test_a_request_without_a_session_has_its_prompts_hash(client):
+    """Hash and size are in every record, so that equal prompts can be told."""
+    async with Upstream([sse(chat_stream(TURN))] * 2) as upstream, running(config(provider(upstream.url))) as live:
+        for _ in range(2):
+            await live.send(client, tools=TOOLS[client])
+        first, second = await live.records(2)
+    assert 64 == len(first["prefix_hash"])
+    assert (first["prefix_hash"], first["prefix_bytes"]) == (second["prefix_hash"], second["prefix_bytes"])
+    assert "prefix_kept_bytes" not in second
 
 
 RATE_LIMIT = {

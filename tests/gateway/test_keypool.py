@@ -125,7 +125,7 @@ def test_first_use_after_a_rest_is_a_single_probe():
     limit(pool, wait_s=30)
     answers = [pool.acquire(30.0, "m", ()) for _ in range(32)]
     assert [True] == [answer.probe for answer in answers if isinstance(answer, Lease)]
-    assert [Resting(BUSY_WAIT_S)] * 31 == answers[1:]
+    assert [Resting(BUSY_WAIT_S, "busy")] * 31 == answers[1:]
     assert ["probing"] == phases(pool, 30.0)
 
 
@@ -251,7 +251,7 @@ def test_model_rest_ends_with_its_own_probe():
     pool.report(lent(pool), "limited", 0.0, wait_s=30, model="m")
     probe = lent(pool, 30.0)
     assert probe.probe
-    assert Resting(BUSY_WAIT_S) == pool.acquire(30.0, "m", ())
+    assert Resting(BUSY_WAIT_S, "busy") == pool.acquire(30.0, "m", ())
     assert not lent(pool, 30.0, model="other").probe
     pool.accept(probe)
     assert () == pool.snapshot(30.0, 30.0).keys[0].models
@@ -266,6 +266,63 @@ def test_key_is_back_when_both_of_its_rests_are_over():
     assert "b" == limit(pool, wait_s=70, model="m")
     assert Resting(50.0) == pool.acquire(0.0, "m", ())
     assert Resting(10.0) == pool.acquire(40.0, "m", ())
+
+
+def test_a_model_stays_on_the_key_it_moved_to():
+    """After a limit of one model its requests stay where they went, and the others where they were."""
+    pool = Pool(["a", "b", "c"])
+    assert "a" == limit(pool, wait_s=30, model="m")
+    assert ["b", "b", "a"] == [lent(pool, now, model).key for now, model in ((1, "m"), (31, "m"), (31, "other"))]
+    assert "b" == limit(pool, 40.0)
+    assert ["c", "a"] == [lent(pool, 41.0, model).key for model in ("m", "other")]
+
+
+def test_a_model_without_a_key_takes_the_one_that_is_back_first():
+    """With all keys limited for a model it stays on the first that works again."""
+    pool = Pool(["a", "b"])
+    assert ["a", "b"] == [limit(pool, wait_s=wait, model="m") for wait in (30, 90)]
+    pool.accept(lent(pool, 31.0))
+    assert "a" == lent(pool, 100.0).key
+
+
+def test_models_move_on_when_their_key_is_refused():
+    """A refused key is nobody's active key any more."""
+    pool = Pool(["a", "b", "c"])
+    limit(pool, wait_s=30, model="m")
+    pool.report(lent(pool), "rejected", 1.0)
+    assert "c" == lent(pool, 2.0).key
+    pool.readmit("b")
+    assert "c" == lent(pool, 3.0).key
+
+
+@pytest.mark.promise("S39b")
+def test_a_models_key_survives_a_restart():
+    """Where a model went is kept with the rests; keys that are gone and endless names are not."""
+    before, after = Pool(["a", "b"]), Pool(["a", "b"])
+    limit(before, wait_s=30, model="m")
+    state = before.export(0.0, 0.0)
+    assert {"m": "b"} == state.actives
+    after.restore(msgspec.structs.replace(state, actives={"m": "b", "x": "gone", "y" * 513: "b"}), 0.0, 0.0)
+    assert {"m": "b"} == after.export(0.0, 0.0).actives
+    assert "b" == lent(after, 31.0).key
+
+
+@pytest.mark.promise("S24")
+def test_models_with_a_key_of_their_own_are_bounded():
+    """The model that moved first is forgotten."""
+    pool = Pool(["a", "b"])
+    for index in range(MAX_MODELS + 1):
+        pool.report(lent(pool, model=f"m{index}"), "limited", 0.0, wait_s=1000 + index, model="x")
+    assert MAX_MODELS == len(pool.export(0.0, 0.0).actives)
+
+
+def test_busy_is_said_only_where_waiting_helps_this_request():
+    """A request that has used the key up is not told to wait for others to give it back."""
+    pool = Pool(["a", "b"], max_in_flight=1)
+    limit(pool)
+    lent(pool)
+    assert Resting(BUSY_WAIT_S, "busy") == pool.acquire(0.0, "m", ())
+    assert Resting(BUSY_WAIT_S, "limited") == pool.acquire(0.0, "m", {"b"})
 
 
 @pytest.mark.promise("S24")
@@ -460,7 +517,7 @@ def test_restored_ends_are_checked(until, phase, end):
 def test_restore_drops_what_it_does_not_know():
     """Keys and active names that are gone, and absurd model names, are ignored."""
     pool = Pool(["a"])
-    state = PoolState("gone", (Rest("gone", 50.0), Rest("a", 50.0, "x" * 257), Rest("a", 50.0, "m")))
+    state = PoolState("gone", (Rest("gone", 50.0), Rest("a", 50.0, "x" * 513), Rest("a", 50.0, "m")))
     pool.restore(state, 0.0, 0.0)
     assert PoolState("a", (Rest("a", 50.0, "m"),)) == pool.export(0.0, 0.0)
 

@@ -59,6 +59,23 @@ def test_the_record_is_told():
     assert None is third.prefix_hash
 
 
+def test_without_a_session_hash_and_size_are_told():
+    """A request without a session has the same hash and size, and is not remembered."""
+    prefixes, known, unknown, none = Prefixes(), Record(provider="u"), Record(provider="u"), Record()
+    body = json.dumps({"system": "s", "tools": [], "messages": ["a"]}).encode()
+    prefixes.note(known, "t", "s", body)
+    for _ in range(2):
+        prefixes.note(unknown, "t", "", body)
+    assert (known.prefix_hash, known.prefix_bytes, None) == (
+        unknown.prefix_hash,
+        unknown.prefix_bytes,
+        unknown.prefix_kept_bytes,
+    )
+    prefixes.note(none, "t", "", b"no object")
+    assert (None, None) == (none.prefix_hash, none.prefix_bytes)
+    assert 1 == len(prefixes)
+
+
 def test_sessions_lines_and_elements_are_bounded():
     """The oldest session and the least like line make place; a huge prompt is not remembered."""
     prefixes = Prefixes(sessions=2)

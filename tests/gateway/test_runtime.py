@@ -118,6 +118,43 @@ async def test_a_reload_takes_over_what_was_learned():
     assert set(new.pools()) == {"up", "fresh"}
 
 
+@pytest.mark.promise("S39", "S36")
+async def test_a_reload_keeps_a_pool_that_is_configured_as_before():
+    """A limit that is told after the swap counts for the new configuration too, and so do requests in flight."""
+    table = msgspec.structs.replace(UP, keys=tuple(msgspec.structs.replace(key, max_in_flight=1) for key in UP.keys))
+    old = Runtime(made(table))
+    lease = await old.upstreams["up"].turns.take("m", ())
+    new = Runtime(made(msgspec.structs.replace(table, base_url="http://127.0.0.1:2")), old)
+    assert "k2" == (await new.upstreams["up"].turns.take("m", ())).key
+    old.upstreams["up"].turns.report(lease, "limited", wait_s=60.0)
+    assert ["cooling", "healthy"] == [key.phase for key in new.upstreams["up"].pool.snapshot(0, 0).keys]
+
+
+@pytest.mark.promise("S39")
+async def test_a_reload_tries_refused_keys_again():
+    """Their values may have been replaced; with other settings there is another pool, which knows the rests."""
+    old = Runtime(made(UP))
+    turns = old.upstreams["up"].turns
+    turns.report(await turns.take("m", ()), "rejected")
+    same = Runtime(made(UP), old)
+    assert turns is same.upstreams["up"].turns
+    assert ["healthy", "healthy"] == [key.phase for key in turns.pool.snapshot(0, 0).keys]
+    other = Runtime(made(msgspec.structs.replace(UP, pool=Pool(strategy="spread"))), same)
+    assert turns is not other.upstreams["up"].turns
+
+
+@pytest.mark.promise("S24")
+async def test_logins_have_a_limit_of_their_own():
+    """One Grok account serves sixteen requests at a time; keys have what is configured (spec/grok.md 10.1)."""
+    table = Provider(
+        "g", "grok-cli", credentials=(Credential("me", "/nowhere/auth.json"),), keys=(Key("k", Secret("x" * 10), 2),)
+    )
+    pool = Runtime(Config(providers={"g": table})).upstreams["g"].pool
+    leases = [pool.acquire(0.0, "m", ()) for _ in range(19)]
+    assert ["me"] * 16 + ["k"] * 2 == [lease.key for lease in leases[:18]]
+    assert "busy" == leases[18].reason
+
+
 async def test_two_gateways_have_two_peppers():
     """Their fingerprints of one session differ."""
     assert Runtime(Config()).pepper != Runtime(Config()).pepper
@@ -141,7 +178,7 @@ async def test_a_replaced_login_serves_again():
     up.pool.report(up.pool.acquire(now, "m", set(), None), "rejected", now)
     up.readmit()
     assert "rejected" in [key.phase for key in up.pool.snapshot(now, now).keys]
-    Upstreams(Login(("k1",)), up.pool, up.affinity, up.timeouts).readmit()
+    Upstreams(Login(("k1",)), up.turns, up.affinity, up.timeouts).readmit()
     assert ["healthy", "healthy"] == [key.phase for key in up.pool.snapshot(now, now).keys]
 
 

@@ -43,6 +43,19 @@ def test_efforts_without_a_list():
     ]
 
 
+def test_names_and_contexts():
+    """Those of the upstream's list once there is one; a model that nobody knows has no context."""
+    catalog = Catalog()
+    assert (False, True, 500_000, None) == (
+        catalog.known,
+        "grok-4.6" in catalog.names(),
+        catalog.context("grok-4.6"),
+        catalog.context("grok-9"),
+    )
+    catalog.heard(200, "", b'[{"id":"grok-9","contextWindow":7}]', 0)
+    assert (True, ("grok-9",), 7) == (catalog.known, catalog.names(), catalog.context("grok-9"))
+
+
 def test_when_it_is_asked():
     """Another ETag, an unknown model and age ask for the list, at most once in a while."""
     catalog = Catalog()
