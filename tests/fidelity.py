@@ -83,6 +83,7 @@ CHAT = [
     Probe("audio", {"audio": {"voice": "x", "format": "wav"}}),
     Probe("reasoning_effort", {"reasoning_effort": "high"}),
     Probe("reasoning_effort: none", {"reasoning_effort": "none"}),
+    Probe("reasoning: effort", {"reasoning": {"effort": "high"}}),
     Probe("verbosity", {"verbosity": "low"}),
     Probe("response_format: json_schema", {"response_format": {"type": "json_schema", "json_schema": {"name": "out", "schema": SCHEMA, "strict": True}}}),
     Probe("response_format: json_object", {"response_format": {"type": "json_object"}}),
@@ -513,7 +514,8 @@ Notes are counted in the record of a request and in `x-dragoman-notes`; `dragoma
 these tables are {models}. `translators/traits.py` says what
 other families accept; a generic Chat server gets none of OpenAI's advisory fields. Where client and upstream speak the
 same protocol nothing is translated: the bytes pass, save for the model's name, opaque state of another origin, and
-`status: null` on Responses items.
+`status: null` on Responses items; save, too, where the model's traits ask for policy or memory (docs/providers.md):
+such a route is translated for every client.
 """
 
 
