@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tests.translators.readings import ALIAS, ORIGIN, answered, prepare, requested
 from tests.translators.scripts import DIALECTS, Call, Ran, Refuse, Say, Script, Think
 from tests.translators.wires import WHOLE
@@ -23,7 +25,9 @@ from translators.pair import Pair
 from translators.traits import traits_for
 
 Json = dict[str, Any]
-MODELS = {"chat": "gpt-4.1", "responses": "gpt-4.1", "messages": "claude-sonnet-5"}
+MODELS = {"chat": "gpt-5.2", "responses": "gpt-5.2", "messages": "claude-sonnet-5"}
+TRAITS = {name: msgspec.structs.replace(traits_for(model), sampling=True) for name, model in MODELS.items()}
+"""With sampling controls, which the tables shall show."""
 TITLES = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 PNG, PDF = "iVBORw0KGgo=", "JVBERi0xLjQ="
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
@@ -83,6 +87,7 @@ CHAT = [
     Probe("audio", {"audio": {"voice": "x", "format": "wav"}}),
     Probe("reasoning_effort", {"reasoning_effort": "high"}),
     Probe("reasoning_effort: none", {"reasoning_effort": "none"}),
+    Probe("reasoning.effort", {"reasoning": {"effort": "high"}}),
     Probe("reasoning: effort", {"reasoning": {"effort": "high"}}),
     Probe("verbosity", {"verbosity": "low"}),
     Probe("response_format: json_schema", {"response_format": {"type": "json_schema", "json_schema": {"name": "out", "schema": SCHEMA, "strict": True}}}),
@@ -93,6 +98,7 @@ CHAT = [
     Probe("safety_identifier", {"safety_identifier": "s1"}),
     Probe("metadata", {"metadata": {"k": "v"}}),
     Probe("prompt_cache_key", {"prompt_cache_key": "k"}),
+    Probe("prompt_cache_options", {"prompt_cache_options": {"mode": "x"}}),
     Probe("prompt_cache_retention", {"prompt_cache_retention": "24h"}),
     Probe("store: true", {"store": True}),
     Probe("stream", {"stream": True}),
@@ -181,6 +187,7 @@ RESPONSES = [
     Probe("safety_identifier", {"safety_identifier": "s1"}),
     Probe("metadata", {"metadata": {"k": "v"}}),
     Probe("prompt_cache_key", {"prompt_cache_key": "k"}),
+    Probe("prompt_cache_options", {"prompt_cache_options": {"mode": "x"}}),
     Probe("prompt_cache_retention", {"prompt_cache_retention": "24h"}),
     Probe("store: true", {"store": True}),
     Probe("stream", {"stream": True}),
@@ -195,6 +202,8 @@ RESPONSES = [
     Probe("prompt", {"prompt": {"id": "pmpt_1"}}),
     Probe("tools: function", RESPONSES_TOOLS),
     Probe("tools: function, strict", {"tools": [RESPONSES_TOOL | {"strict": True}]}),
+    Probe("tools: allowed_callers", {"tools": [RESPONSES_TOOL | {"allowed_callers": ["programmatic"]}]}, RESPONSES_TOOLS),
+    Probe("tools: output_schema", {"tools": [RESPONSES_TOOL | {"output_schema": SCHEMA}]}, RESPONSES_TOOLS),
     Probe("tools: custom with grammar", {"tools": [{"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}]}),
     Probe("tools: namespace", {"tools": [{"type": "namespace", "name": "docs", "description": "D", "tools": [RESPONSES_TOOL]}]}),
     Probe("tools: web_search", {"tools": [RESPONSES_TOOL, {"type": "web_search"}]}, RESPONSES_TOOLS),
@@ -343,7 +352,7 @@ def judge(client: str, upstream: str, probe: Probe, *, strict: bool) -> Judged:
     def ask(members: Json) -> Any:
         text = json.dumps(BASES[client] | members).replace("@state", sealed(KINDS[upstream]))
         return requested(
-            client, upstream, text.encode(), strict=strict, model=MODELS[upstream], traits=traits_for(MODELS[upstream])
+            client, upstream, text.encode(), strict=strict, model=MODELS[upstream], traits=TRAITS[upstream]
         )
 
     plain, got = ask(probe.beside), ask(probe.beside | probe.members)
@@ -511,7 +520,7 @@ value, sent through the pair beside the same request without it.
 - **refused**: HTTP 400 before any upstream call, with the field's path and the code.
 
 Notes are counted in the record of a request and in `x-dragoman-notes`; `dragoman translate` shows them. The models of
-these tables are {models}. `translators/traits.py` says what
+these tables are {models}, as if all took sampling controls. `translators/traits.py` says what
 other families accept; a generic Chat server gets none of OpenAI's advisory fields. Where client and upstream speak the
 same protocol nothing is translated: the bytes pass, save for the model's name, opaque state of another origin, and
 `status: null` on Responses items; save, too, where the model's traits ask for policy or memory (docs/providers.md):

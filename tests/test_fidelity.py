@@ -14,7 +14,7 @@ from translators.responses.wire import Request as ResponsesBody
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "fidelity.md"
 CROSSED = [(client, upstream) for client in DIALECTS for upstream in DIALECTS if client != upstream]
 ADVISORY = {
-    "name", "metadata", "prompt_cache_key", "prompt_cache_retention", "stream_options.include_obfuscation", "cache_control",
+    "name", "metadata", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "stream_options.include_obfuscation", "cache_control",
     "tools: input_examples, cache_control", "include: reasoning.encrypted_content", "reasoning.summary", "thinking: adaptive",
 }  # fmt: skip
 """What may go without a note (spec/translation.md 1.9, 3.1 to 3.6): cache hints, transport, and wishes that the answer's

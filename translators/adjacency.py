@@ -62,7 +62,8 @@ def _distinct(turns: tuple[Turn, ...], notes: Notes) -> tuple[Turn, ...]:
         return msgspec.structs.replace(part, id=now[part.id])
 
     return tuple(
-        msgspec.structs.replace(turn, parts=tuple([own(part, place(part, turn.at)) for part in turn.parts])) for turn in turns
+        msgspec.structs.replace(turn, parts=tuple([own(part, place(part, turn.at)) for part in turn.parts]))
+        for turn in turns
     )
 
 

@@ -225,6 +225,7 @@ class Controls(msgspec.Struct, frozen=True):
     safety_identifier: str | None = None
     metadata: bytes | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_options: bytes | None = None
     prompt_cache_retention: str | None = None
     store: bool | None = None
     obfuscation: bool | None = None

@@ -86,12 +86,28 @@ def reader(type_: type[T] | Any) -> Callable[[bytes], T]:
     return read
 
 
+_ESCAPE = re.compile(r"\\(?:u([dD][89abAB]..)\\u([dD][c-fC-F]..)|u(....)|.)")
+"""An escape, whole: a surrogate pair, one of four digits, or a backslash with what it stands before."""
+
+
 def compact(document: bytes | msgspec.Raw) -> str:
-    """Return a JSON document without insignificant white space, key order and numbers kept as written."""
+    """Return a JSON document without insignificant white space and without escapes of what is not ASCII (1.13).
+
+    Key order and numbers are kept as written.
+    """
     try:
-        return msgspec.json.format(bytes(document), indent=-1).decode()
+        plain = msgspec.json.format(bytes(document), indent=-1).decode()
     except ERRORS as error:
         raise refuse(explain(error)) from None
+    return _ESCAPE.sub(_unescaped, plain) if "\\u" in plain else plain
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    high, low, digits = found.groups()
+    if high:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    code = int(digits, 16) if digits else 0
+    return chr(code) if code >= 0x80 and not 0xD800 <= code <= 0xDFFF else found[0]
 
 
 def is_object(document: str | bytes) -> bool:

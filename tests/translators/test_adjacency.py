@@ -215,7 +215,11 @@ def test_text_before_the_results_moves_behind_them():
 
 def test_a_result_that_moves_keeps_its_path():
     """What is said of it later names the item that the client sent, and so does what is said of its turn's others."""
-    turns = (assistant(call("a"), call("b")), Turn("user", (result("b"),), "at.b"), Turn("user", (result("a"),), "at.c"))
+    turns = (
+        assistant(call("a"), call("b")),
+        Turn("user", (result("b"),), "at.b"),
+        Turn("user", (result("a"),), "at.c"),
+    )
     assert ["at.c", "at.b"] == [part.at for part in adjacent(turns, Notes())[1].parts]
 
 

@@ -295,3 +295,24 @@ def test_a_results_file_follows_in_a_user_message():
     ] == rendered(user(ToolResult("a", (Text("x"), pdf, PNG))), notes=notes)
     assert "a tool's file follows in a user message" == notes.kept[0].message
     assert "unsupported_content" == refused(user(ToolResult("a", (Document(url="https://a.example/x.pdf"),)))).code
+
+
+def beginning(*turns):
+    notes = Notes()
+    rendered(*turns, notes=notes)
+    return [note.field for note in notes.kept if "beginning" in note.message]
+
+
+def test_the_beginning_of_an_answer_is_noted_where_it_is_sent():
+    """Not where the last turn was dropped, or ends in calls."""
+    assert ["messages.2"] == beginning(HI, assistant(Text("a")))
+    assert [] == beginning(HI, assistant(Opaque("messages", "server_tool_use", b"{}")))
+    assert [] == beginning(HI, assistant(ToolCall("c", "f", "{}")))
+
+
+def test_citations_are_noted():
+    """Chat has no place for the pages that an earlier answer cited."""
+    notes = Notes()
+    cited = Text("a", citations=(("https://a.example", "A"),), at="messages.2.content.0")
+    assert "a" == rendered(assistant(cited), HI, notes=notes)[0]["content"]
+    assert ["messages.2.content.0"] == [note.field for note in notes.kept]

@@ -265,3 +265,23 @@ def test_a_schema_keeps_its_key_order():
         conversation, box, Target("up", Traits()), Notes()
     )
     assert msgspec.json.decode(render(conversation, box, Target("up", Traits()), Notes()))
+
+
+def test_tiers_and_metadata_that_a_server_may_not_know_are_noted():
+    """A generic server gets no advisory field of OpenAI's; the two that are no mere hints leave a note (1.9)."""
+    notes = Notes()
+    found = rendered(service_tier="flex", metadata=b"{}", prompt_cache_options=b"{}", notes=notes)
+    assert {"service_tier", "metadata", "prompt_cache_options"}.isdisjoint(found)
+    assert ["service_tier", "metadata"] == [note.field for note in notes.kept]
+    rendered(service_tier="auto", notes=notes)
+    assert 2 == notes.count
+    traits = {"cache_key": True}
+    assert {"mode": "x"} == rendered(prompt_cache_options=b'{"mode":"x"}', traits=traits)["prompt_cache_options"]
+
+
+def test_sampling_of_a_model_without_it_is_refused_in_strict_mode():
+    """As towards the other protocols: a control that changes the answer is no hint (3.1)."""
+    conversation = Conversation("messages", "m", turns=TURNS, controls=Controls(temperature=0.5))
+    with pytest.raises(Refused) as caught:
+        render(conversation, Toolbox(), Target("up", Traits(sampling=False)), Notes(strict=True))
+    assert ("unsupported_parameter", "temperature") == (caught.value.fault.code, caught.value.fault.param)

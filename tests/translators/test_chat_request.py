@@ -25,14 +25,14 @@ def refused(document):
 
 def test_peek_reads_what_routing_needs():
     """Model, stream and the client's own session."""
-    assert Peek("m1") == peek(b'{"model":"m1","messages":5,"stream":null,"prompt_cache_key":""}')
+    assert Peek("m1") == peek(b'{"model":"m1","messages":[5],"stream":null,"prompt_cache_key":""}')
     assert Peek("m1", stream=True, session="s") == peek(b'{"model":"m1","stream":true,"prompt_cache_key":"s"}')
 
 
 @pytest.mark.parametrize(
     ("document", "param"),
     [
-        (b"{}", None),
+        (b"{}", "model"),
         (b'{"model":""}', "model"),
         (b'{"model":5}', "model"),
         (b'{"model":"m","stream":"yes"}', "stream"),

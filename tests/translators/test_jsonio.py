@@ -192,3 +192,18 @@ def test_an_upstreams_text_stays_out_of_the_fault(document, says):
         msgspec.json.decode(document, type=Body)
     fault = unreadable(error.value)
     assert (f"the upstream sent {says}", 502, "protocol") == (fault.message, fault.status, fault.cause)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "plain"),
+    [
+        (r'{"a": "\u00e9"}', '{"a":"é"}'),
+        (r'["\ud83d\ude00\u2028"]', '["😀\u2028"]'),
+        (r'["\\u00e9\u0022\u005c\u001f\n"]', r'["\\u00e9\u0022\u005c\u001f\n"]'),
+        (r'[1.50,"\""]', r'[1.50,"\""]'),
+    ],
+)
+def test_compact_writes_what_is_not_ascii_as_it_is(escaped, plain):
+    """Escapes that JSON needs stay, and a backslash in a text is no escape (1.13)."""
+    assert plain == compact(escaped.encode())
+    assert json.loads(escaped) == json.loads(plain)

@@ -169,7 +169,7 @@ def test_what_an_assistant_said():
         Reasoning(),
         Reasoning("", State("D", native="messages", redacted=True)),
         Text("T"),
-        ToolCall("c", "f", '{"b":1.5,"a":"\\u00fc"}'),
+        ToolCall("c", "f", '{"b":1.5,"a":"ü"}'),
         ToolCall("d", "f", "{}"),
         ToolCall("e", "f", "{}"),
     ] == parts

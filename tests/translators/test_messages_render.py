@@ -239,7 +239,7 @@ def test_a_forced_call_excludes_thinking():
         body["temperature"],
         body["output_config"],
     )
-    assert ["thinking"] == [note.field for note in notes.kept]
+    assert ["reasoning_effort"] == [note.field for note in notes.kept]
 
 
 @pytest.mark.parametrize(

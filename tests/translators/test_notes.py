@@ -50,3 +50,30 @@ def test_notes_beyond_the_bound_are_counted_only():
         notes.omitted(f"f.{n}", "m")
     assert (KEPT, KEPT + 1) == (len(notes.kept), notes.count)
     assert f"f.{KEPT - 1}" == notes.kept[-1].field
+
+
+@pytest.mark.parametrize(
+    ("client", "field", "word"),
+    [
+        ("messages", "stop", "stop_sequences"),
+        ("messages", "response_format", "output_config.format"),
+        ("messages", "reasoning_effort", "thinking"),
+        ("responses", "verbosity", "text.verbosity"),
+        ("responses", "response_format", "text.format"),
+        ("responses", "max_tokens", "max_output_tokens"),
+        ("chat", "max_output_tokens", "max_tokens"),
+        ("chat", "verbosity", "verbosity"),
+        ("", "stop", "stop"),
+    ],
+)
+def test_fields_have_the_clients_names(client, field, word):
+    """Whoever reads a note looks for the word in the client's own request, and so does a strict refusal."""
+    notes = Notes(client=client)
+    notes.changed(field, "x")
+    notes.omitted(field, "x")
+    notes.dropped(field, "x")
+    notes.once(field, "x")
+    assert [word] * 3 == [note.field for note in notes.kept]
+    with pytest.raises(Refused) as caught:
+        Notes(strict=True, client=client).dropped(field, "x")
+    assert (word, f"{word}: x") == (caught.value.fault.param, caught.value.fault.message)

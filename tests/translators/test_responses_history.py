@@ -211,7 +211,7 @@ def test_refusals_and_citations_in_assistant_text():
 def test_reasoning_goes_only_to_its_origin(state, dialect, kept):
     """Opaque state of this very origin is restored before its item; everything else is left out with a note."""
     notes = Notes()
-    got = items(assistant(Reasoning("Hm.", state), Text("a")), dialect=dialect, notes=notes)
+    got = items(assistant(Reasoning("Hm.", state), Text("a")), user(Text("b")), dialect=dialect, notes=notes)[:-1]
     message = {"type": "message", "role": "assistant", "content": texts("output_text", "a")}
     if kept is None:
         assert [message] == got
@@ -245,7 +245,7 @@ def test_reasoning_of_a_dropped_item_is_dropped_too():
     state = State(seal(Carried("rs", "enc", "rs_1"), "here"))
     notes = Notes()
     parts = (Reasoning("", state), Opaque("messages", "server_tool_use", b"{}"), Text("a"))
-    assert ["message"] == [item["type"] for item in items(assistant(*parts), notes=notes)]
+    assert ["message"] * 2 == [item["type"] for item in items(assistant(*parts), user(Text("b")), notes=notes)]
     assert 1 == notes.count
 
 
@@ -274,3 +274,19 @@ def test_own_hosted_items_and_receipts_stay():
         assistant(Opaque("responses", "web_search_call", raw), Receipt("mcp_1", "s", "n", "", "out")),
         dialect="responses",
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "dialect", "count"),
+    [
+        (assistant(Text("a")), "messages", 1),
+        (assistant(Text("a")), "responses", 0),
+        (assistant(ToolCall("c", "f", "{}")), "messages", 0),
+        (user(Text("a")), "messages", 0),
+    ],
+)
+def test_the_beginning_of_an_answer_is_noted(last, dialect, count):
+    """A last assistant message is history to this API, not what the model goes on from."""
+    notes = Notes()
+    items(user(Text("hi")), last, dialect=dialect, notes=notes)
+    assert count == len([note for note in notes.kept if "beginning" in note.message])

@@ -21,6 +21,7 @@ from translators.conversation import (
 )
 from translators.events import Carried
 from translators.fault import Refused
+from translators.notes import Notes
 from translators.responses import wire
 from translators.responses.items import Reader, receipt_of
 from translators.responses.tools import Declared
@@ -346,3 +347,14 @@ def test_every_part_knows_its_item():
         ["input.5", "input.6", "input.7"],
         ["input.8", "input.9", "input.10"],
     ] == [[place(part, turn.at) for part in turn.parts] for turn in found.turns]
+
+
+def test_what_is_not_sent_on_of_earlier_answers_is_noted_once():
+    """Citations, log probabilities and phases have no place elsewhere; every answer may have them."""
+    part = {"type": "output_text", "text": "a", "annotations": [{"type": "url_citation"}], "logprobs": [{}]}
+    plain = part | {"annotations": [], "logprobs": []}
+    reader = Reader(Declared(), notes := Notes())
+    for index, (phase, content) in enumerate([(None, [plain]), ("final_answer", [part]), ("final_answer", [part])]):
+        item = {"type": "message", "role": "assistant", "content": content, "phase": phase}
+        reader.add(msgspec.Raw(json.dumps(item).encode()), index)
+    assert ["input.1.phase", "input.1.annotations", "input.1.logprobs"] == [note.field for note in notes.kept]

@@ -305,7 +305,7 @@ def test_output_format_of_a_model_without_schemas():
     """A model that takes no schema is asked without, with a note."""
     notes = Notes()
     assert "text" not in rendered(Controls(output=Schema(b"{}")), traits=Traits(json_schema=False), notes=notes)
-    assert ["text.format"] == [note.field for note in notes.kept]
+    assert ["response_format"] == [note.field for note in notes.kept]
 
 
 def test_advisory_fields():
@@ -351,7 +351,7 @@ def test_long_user_ids_are_hashed():
 @pytest.mark.parametrize(
     ("controls", "dialect", "field"),
     [
-        (Controls(stop=("x",)), "messages", "stop_sequences"),
+        (Controls(stop=("x",)), "messages", "stop"),
         (Controls(stop=("x",)), "chat", "stop"),
         (Controls(top_k=0), "messages", "top_k"),
         (Controls(seed=0), "chat", "seed"),
@@ -396,3 +396,33 @@ def test_a_tool_that_is_declared_twice_is_sent_once(native):
     tools += [Tool("function", "f", namespace="n", at=f"tools.2.tools.{at}") for at in range(2)]
     names = [tool["name"] for tool in rendered(tools=tuple(tools), native=native)["tools"]]
     assert (["f", "n"] if native else ["f", "n__f"]) == names
+
+
+@pytest.mark.parametrize(
+    ("wished", "cap", "sent", "message"),
+    [
+        (900, 400, 400, "lowered to 400, the most that this route allows"),
+        (1, 400, 16, "raised to 16, the least that the API takes"),
+        (300, 400, 300, None),
+        (None, 400, 400, None),
+    ],
+)
+def test_another_limit_than_the_wished_one_is_noted(wished, cap, sent, message):
+    """The client is told when its answer may end before its own limit."""
+    notes = Notes()
+    assert sent == rendered(Controls(max_output_tokens=wished), max_output_tokens=cap, notes=notes)["max_output_tokens"]
+    assert ([message] if message else []) == [note.message for note in notes.kept]
+
+
+@pytest.mark.parametrize(("parallel", "count"), [(False, 1), (True, 0), (None, 0)])
+def test_parallel_calls_that_cannot_be_forbidden_are_noted(parallel, count):
+    """Allowing them is what the model does anyway."""
+    notes = Notes()
+    more = {"tools": (Tool("function", "f"),), "traits": Traits(parallel_control=False)}
+    assert "parallel_tool_calls" not in rendered(Controls(parallel=parallel), notes=notes, **more)
+    assert count == notes.count
+
+
+def test_prompt_cache_options_pass():
+    """They mean the same to Chat (1.9)."""
+    assert {"mode": "x"} == rendered(Controls(prompt_cache_options=b'{"mode":"x"}'))["prompt_cache_options"]

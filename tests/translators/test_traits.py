@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from translators.traits import EFFORTS, Traits, nearest_effort, traits_for
 
-
 LOW_TO_HIGH = ("low", "medium", "high")
 
 

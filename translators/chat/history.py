@@ -46,6 +46,7 @@ class _History:
         self._results: list[ToolResult] = []
         self._results_at = ""
         self._blocks = 0
+        self._cited = False
 
     def add(self, message: Message, at: str) -> None:
         role = message.role
@@ -91,6 +92,9 @@ class _History:
             parts.append(ToolCall(call_id, message.function_call.name, _arguments(message.function_call)))
         if present(message.audio):
             self._notes.omitted(f"{at}.audio", "earlier audio answers cannot be sent on")
+        if bytes(message.annotations) not in (b"", b"null", b"[]") and not self._cited:
+            self._cited = True
+            self._notes.omitted(f"{at}.annotations", "annotations of earlier answers are not sent on")
         if parts:
             self._append(Turn("assistant", tuple(parts), at))
 

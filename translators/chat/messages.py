@@ -54,7 +54,7 @@ def rendered_messages(
         writer.out.append({"role": target.traits.system_role, "content": instructions})
     for turn in _merged(conversation):
         writer.write(turn)
-    if conversation.turns and conversation.turns[-1].role == "assistant":
+    if writer.out and writer.out[-1]["role"] == "assistant" and "tool_calls" not in writer.out[-1]:
         notes.changed(conversation.turns[-1].at, "the answer's beginning is sent as an assistant message")
     if not any(message["role"] in ("user", "assistant", "tool") for message in writer.out) and not writer.same:
         writer.out.append({"role": "user", "content": " "})
@@ -204,6 +204,8 @@ class _Writer:
                     refusals.append(part.text)
                 case Text():
                     texts.append(part.text)
+                    if part.citations:
+                        self._notes.omitted(place(part, turn.at), "citations of web pages have no form here")
                 case ToolCall():
                     calls.append(self._call(part))
                 case Reasoning():

@@ -90,7 +90,7 @@ def _sampling(controls: Controls, target: Target, notes: Notes) -> dict[str, Any
         if target.traits.sampling:
             out[name] = value
         else:
-            notes.omitted(name, "the model does not accept it")
+            notes.dropped(name, "the model takes no sampling controls")
     if controls.top_k is not None:
         if target.traits.top_k:
             out["top_k"] = controls.top_k
@@ -141,6 +141,10 @@ def _advisory(conversation: Conversation, target: Target, notes: Notes) -> dict[
     if not target.traits.cache_key:
         if target.traits.prompt_cache_key and controls.prompt_cache_key is not None:
             out["prompt_cache_key"] = controls.prompt_cache_key
+        if controls.service_tier not in (None, "auto"):
+            notes.omitted("service_tier", "the server is not known to have tiers")
+        if controls.metadata is not None:
+            notes.omitted("metadata", "the server is not known to take it")
         return out
     out["store"] = keep_store
     tier = "default" if controls.service_tier == "standard_only" else controls.service_tier
@@ -154,8 +158,8 @@ def _advisory(conversation: Conversation, target: Target, notes: Notes) -> dict[
         "prompt_cache_retention": controls.prompt_cache_retention,
     }
     out.update({name: value for name, value in plain.items() if value is not None})
-    if controls.metadata is not None:
-        out["metadata"] = msgspec.Raw(controls.metadata)
+    raws = {"metadata": controls.metadata, "prompt_cache_options": controls.prompt_cache_options}
+    out.update({name: msgspec.Raw(raw) for name, raw in raws.items() if raw is not None})
     return out
 
 

@@ -10,6 +10,7 @@ from translators.chat.wire import ABSENT, Body, present
 from translators.conversation import Controls, Conversation, Schema, Thinking
 from translators.dialect import Peek
 from translators.fault import refuse
+from translators.head import checked
 from translators.jsonio import ERRORS, MAX_DEPTH, nested_too_deep, reader
 from translators.notes import Notes
 from translators.whose import named
@@ -23,6 +24,7 @@ class _Peeked(msgspec.Struct):
     prompt_cache_key: str | None = None
     metadata: msgspec.Raw = ABSENT
     user: msgspec.Raw = ABSENT
+    messages: list[msgspec.Raw] | None = None
 
 
 class _Wish(msgspec.Struct):
@@ -42,6 +44,7 @@ def peek(document: bytes) -> Peek:
     peeked = _peek(document)
     if not peeked.model:
         raise refuse("model: a model name is required", param="model")
+    checked(document, peeked.messages, "messages")
     return Peek(peeked.model, bool(peeked.stream), *named(peeked.prompt_cache_key, peeked.metadata, peeked.user))
 
 
@@ -106,6 +109,7 @@ def _controls(body: Body) -> Controls:
         safety_identifier=body.safety_identifier,
         metadata=_raw(body.metadata),
         prompt_cache_key=body.prompt_cache_key,
+        prompt_cache_options=_raw(body.prompt_cache_options),
         prompt_cache_retention=body.prompt_cache_retention,
         store=body.store,
         obfuscation=body.stream_options.include_obfuscation if body.stream_options else None,

@@ -111,6 +111,7 @@ class Message(msgspec.Struct):
     reasoning: Any = None
     reasoning_details: list[dict[str, Any]] | None = None
     audio: msgspec.Raw = ABSENT
+    annotations: msgspec.Raw = ABSENT
 
 
 class FunctionTool(msgspec.Struct):
@@ -234,6 +235,7 @@ class Body(msgspec.Struct):
     safety_identifier: str | None = None
     metadata: msgspec.Raw = ABSENT
     prompt_cache_key: str | None = None
+    prompt_cache_options: msgspec.Raw = ABSENT
     prompt_cache_retention: str | None = None
     store: bool | None = None
     modalities: list[str] | None = None

@@ -30,7 +30,7 @@ class Plan:
 def planned(conversation: Conversation, target: Target, max_tokens: int, notes: Notes) -> Plan:
     """Return what the client's wish becomes on this model."""
     asked = conversation.controls.thinking
-    at = "thinking" if conversation.dialect == "messages" else "reasoning effort"
+    at = "reasoning_effort"
     match target.traits.thinking:
         case "none":
             return _none(asked, at, notes)

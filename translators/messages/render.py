@@ -36,7 +36,7 @@ def render(conversation: Conversation, toolbox: Toolbox, target: Target, notes: 
     choice = _choice(conversation, toolbox, target, notes, offered=bool(tools))
     plan = planned(conversation, target, max_tokens, notes)
     if plan.active and choice is not None and choice["type"] in ("any", "tool"):
-        notes.omitted("thinking", "the model cannot think when a tool call is forced")
+        notes.omitted("reasoning_effort", "the model cannot think when a tool call is forced")
         plan = Plan(None, plan.effort)
     body: Json = {"model": target.model, "max_tokens": max_tokens}
     system = conversation.system if conversation.dialect == "messages" else leading(conversation)

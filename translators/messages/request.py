@@ -11,6 +11,7 @@ import msgspec
 from translators.conversation import Choice, Controls, Conversation, Part, Schema, Text, Thinking, Tool, Turn
 from translators.dialect import Peek
 from translators.fault import refuse
+from translators.head import checked
 from translators.jsonio import ERRORS, MAX_DEPTH, nested_too_deep, reader
 from translators.messages.content import Blocks, system_texts
 from translators.messages.wire import Body, Head, InputChoice, InputFormat, InputThinking, InputTool
@@ -70,6 +71,7 @@ def peek(body: bytes) -> Peek:
     head = _head(body)
     if not head.model:
         raise refuse("model: Field required", param="model")
+    checked(body, head.messages, "messages")
     session, user = within(head.metadata)
     return Peek(head.model, bool(head.stream), _session_of(user or "") or session, user)
 

@@ -63,7 +63,9 @@ class History:
             elif turn.role == "user":
                 self._add("user", [block for part in turn.parts for block in self._asked(part, place(part, turn.at))])
             else:
-                self._add("assistant", [block for part in turn.parts for block in self._answered(part, place(part, turn.at))])
+                self._add(
+                    "assistant", [block for part in turn.parts for block in self._answered(part, place(part, turn.at))]
+                )
         if not self._messages or self._messages[0]["role"] != "user":
             if self._messages:
                 self._notes.changed(self._turns[0].at, "a blank user message is put before the first assistant message")

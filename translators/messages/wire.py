@@ -125,6 +125,7 @@ class Head(msgspec.Struct):
     model: str | None = None
     stream: bool | None = None
     metadata: Raw = ABSENT
+    messages: list[Raw] | None = None
 
 
 class Body(msgspec.Struct):

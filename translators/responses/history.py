@@ -40,6 +40,9 @@ def input_items(conversation: Conversation, box: Toolbox, target: Target, notes:
     writer = _Writer(conversation.dialect == "responses", box, target, notes)
     for turn in conversation.turns:
         writer.turn(turn)
+    last = writer.items[-1] if writer.items else None
+    if isinstance(last, dict) and last.get("role") == "assistant" and conversation.dialect != "responses":
+        notes.changed(conversation.turns[-1].at, "the answer's beginning is sent as an assistant message")
     # The API refuses an empty input, which a request of instructions only would be.
     return writer.items or [_message("user", [{"type": "input_text", "text": " "}])]
 

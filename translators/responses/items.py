@@ -29,6 +29,7 @@ from translators.conversation import (
 from translators.fault import refuse
 from translators.jsonio import ERRORS, text_of
 from translators.media import image_from, split_data_uri
+from translators.notes import Notes
 from translators.responses import wire
 from translators.responses.client import misfit, read_at
 from translators.responses.tools import Declared
@@ -50,7 +51,9 @@ _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 class Reader:
     """Take input items one by one; `turns` has what they say, `system` the leading run of instructions."""
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: Declared, notes: Notes | None = None) -> None:
+        self._notes = notes or Notes()
+        self._lost: set[str] = set()
         self._declared = declared
         self._assistant: list[Part] = []
         self._results: list[Part] = []
@@ -101,6 +104,7 @@ class Reader:
         parts = _content(item.content, f"{at}.content")
         match item.role:
             case "assistant":
+                self._lose(item, at)
                 self._assistant_message(parts, at)
             case "user":
                 self._turn("user", parts, at)
@@ -108,6 +112,19 @@ class Reader:
                 self._instructions(item.role, parts, at)
             case _:
                 raise refuse(f"{at}.role: expected user, assistant, system or developer", param=f"{at}.role")
+
+    def _lose(self, item: wire.Item, at: str) -> None:
+        """Note what is not sent on of earlier answers (3.3); once for each kind, since every answer may have it."""
+        parts = item.content if isinstance(item.content, list) else []
+        found = {
+            "phase": item.phase,
+            "annotations": any(part.annotations for part in parts),
+            "logprobs": any(part.logprobs for part in parts),
+        }
+        for name, value in found.items():
+            if value and name not in self._lost:
+                self._lost.add(name)
+                self._notes.omitted(f"{at}.{name}", f"{name} of earlier answers are not sent on")
 
     def _assistant_message(self, parts: list[Part], at: str) -> None:
         if any(isinstance(part, Text | ToolCall) for part in self._assistant):

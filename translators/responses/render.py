@@ -27,7 +27,6 @@ MIN_OUTPUT_TOKENS = 16
 
 USER_LIMIT = 64
 
-_THINKING_AT = {"messages": "thinking", "chat": "reasoning_effort", "responses": "reasoning.effort"}
 _TIERS = {"standard_only": "default"}
 
 
@@ -96,6 +95,8 @@ def _tools(conversation: Conversation, box: Toolbox, target: Target, notes: Note
     parallel = conversation.controls.parallel
     if parallel is not None and target.traits.parallel_control:
         told["parallel_tool_calls"] = parallel
+    elif parallel is False:
+        notes.dropped("parallel_tool_calls", "the upstream has no control over parallel calls")
     return told
 
 
@@ -171,7 +172,12 @@ def _limits(controls: Controls, target: Target, notes: Notes) -> dict[str, Any]:
         if limit is not None
     ]
     if controls.max_output_tokens is not None or target.max_output_tokens is not None:
-        told["max_output_tokens"] = max(min(limits), MIN_OUTPUT_TOKENS)
+        granted = told["max_output_tokens"] = max(min(limits), MIN_OUTPUT_TOKENS)
+        wished = controls.max_output_tokens
+        if wished is not None and granted < wished:
+            notes.changed("max_tokens", f"lowered to {granted}, the most that this route allows")
+        elif wished is not None and granted > wished:
+            notes.changed("max_tokens", f"raised to {granted}, the least that the API takes")
     for name in ("temperature", "top_p"):
         value = getattr(controls, name)
         if value is None:
@@ -185,7 +191,7 @@ def _limits(controls: Controls, target: Target, notes: Notes) -> dict[str, Any]:
 
 def _reasoning(conversation: Conversation, target: Target, notes: Notes) -> dict[str, Any]:
     thinking = conversation.controls.thinking
-    effort = openai_effort(thinking, target, notes, _THINKING_AT[conversation.dialect])
+    effort = openai_effort(thinking, target, notes, "reasoning_effort")
     summary = thinking.summary
     if conversation.dialect == "messages":
         # Without it the API returns no readable reasoning, which a client that thinks expects (1.6).
@@ -200,7 +206,7 @@ def _text(conversation: Conversation, target: Target, notes: Notes) -> dict[str,
     controls = conversation.controls
     told: dict[str, Any] = {}
     if controls.output is not None and controls.output.schema and not target.traits.json_schema:
-        notes.dropped("text.format", "the model takes no output schema")
+        notes.dropped("response_format", "the model takes no output schema")
     elif controls.output is not None:
         told["format"] = _format(controls.output, always_strict=conversation.dialect == "messages")
     if controls.verbosity is not None:
@@ -234,8 +240,9 @@ def _advisory(conversation: Conversation) -> dict[str, Any]:
         told["service_tier"] = _TIERS.get(controls.service_tier, controls.service_tier)
     if controls.user is not None:
         told["user"] = _user(controls.user)
-    if controls.metadata:
-        told["metadata"] = msgspec.Raw(controls.metadata)
+    for name, raw in (("metadata", controls.metadata), ("prompt_cache_options", controls.prompt_cache_options)):
+        if raw:
+            told[name] = msgspec.Raw(raw)
     told["stream"] = conversation.stream
     if conversation.stream and controls.obfuscation is not None:
         told["stream_options"] = {"include_obfuscation": controls.obfuscation}
@@ -252,7 +259,7 @@ def _user(user: str) -> str:
 def _drop(conversation: Conversation, notes: Notes) -> None:
     controls = conversation.controls
     absent: tuple[tuple[str, Any], ...] = (
-        ("stop_sequences" if conversation.dialect == "messages" else "stop", controls.stop),
+        ("stop", controls.stop),
         ("top_k", controls.top_k),
         ("seed", controls.seed),
         ("presence_penalty", controls.presence_penalty or None),

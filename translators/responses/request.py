@@ -12,6 +12,7 @@ import msgspec
 from translators.conversation import Controls, Conversation, Schema, Text, Thinking, Turn
 from translators.dialect import Peek
 from translators.fault import refuse
+from translators.head import checked
 from translators.jsonio import MAX_DEPTH, encode, nested_too_deep, reader
 from translators.notes import Notes
 from translators.responses import wire
@@ -39,10 +40,11 @@ def peek(body: bytes) -> Peek:
     seen = _peek(body)
     if not seen.model:
         raise refuse("model: a model name is required", param="model")
+    checked(body, seen.input, "input")
     return Peek(seen.model, bool(seen.stream), *named(seen.prompt_cache_key, seen.metadata, seen.user))
 
 
-def parse(body: bytes, _notes: Notes) -> Conversation:
+def parse(body: bytes, notes: Notes) -> Conversation:
     """Return the conversation of a Responses body; raises Refused (400) naming the field."""
     if nested_too_deep(body):
         raise refuse(f"the JSON nests deeper than {MAX_DEPTH} levels")
@@ -53,7 +55,7 @@ def parse(body: bytes, _notes: Notes) -> Conversation:
     if request.functions and not request.tools:
         for tool in legacy_tools(request.functions):
             declared.keep(tool)
-    system, turns = _input(request, declared)
+    system, turns = _input(request, declared, notes)
     include = request.include or []
     return Conversation(
         "responses",
@@ -63,7 +65,7 @@ def parse(body: bytes, _notes: Notes) -> Conversation:
         tools=tuple(declared.tools),
         controls=_controls(request),
         stream=bool(request.stream),
-        extras=_extras(request, include),
+        extras=(*_extras(request, include), *declared.extras),
         include_encrypted=ENCRYPTED in include,
         previous_response_id=request.previous_response_id or None,
         echo=_echo(request),
@@ -78,8 +80,8 @@ def _refuse_stored(request: wire.Request) -> None:
         raise refuse("background: not supported", param="background", code="unsupported_parameter")
 
 
-def _input(request: wire.Request, declared: Declared) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
-    read = Reader(declared)
+def _input(request: wire.Request, declared: Declared, notes: Notes) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
+    read = Reader(declared, notes)
     if request.instructions:
         read.system.append(Text(request.instructions))
     if isinstance(request.input, str):
@@ -114,6 +116,7 @@ def _controls(request: wire.Request) -> Controls:
         safety_identifier=request.safety_identifier,
         metadata=wire.given(request.metadata) or None,
         prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_options=wire.given(request.prompt_cache_options) or None,
         prompt_cache_retention=request.prompt_cache_retention,
         store=request.store,
         obfuscation=options.include_obfuscation if options else None,

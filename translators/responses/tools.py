@@ -21,6 +21,7 @@ class Declared:
     def __init__(self) -> None:
         self._seen: set[tuple[str | None, str]] = set()
         self._hosted: set[bytes] = set()
+        self.extras: list[tuple[str, str]] = []
         self.tools: list[Tool] = []
 
     def add(self, raws: Iterable[msgspec.Raw], at: str) -> None:
@@ -31,6 +32,7 @@ class Declared:
             if tool.type == "namespace":
                 self._namespace(tool, path)
             elif tool.type in ("function", "custom"):
+                self._known(tool, path)
                 self.keep(_tool(tool, path))
             else:
                 self._host(tool.type, bytes(raw), path)
@@ -55,7 +57,15 @@ class Declared:
                     param=f"{path}.type",
                     code="unsupported_tool",
                 )
+            self._known(child, path)
             self.keep(_tool(child, path, space))
+
+    def _known(self, tool: wire.Tool, at: str) -> None:
+        """Keep what no other protocol has among the extras (1.4)."""
+        if tool.allowed_callers and tool.allowed_callers != ["direct"]:
+            self.extras.append((f"{at}.allowed_callers", "only OpenAI's Responses API lets code call tools"))
+        if wire.given(tool.output_schema):
+            self.extras.append((f"{at}.output_schema", "only OpenAI's Responses API knows what a tool returns"))
 
     def _host(self, kind: str, raw: bytes, at: str) -> None:
         if raw not in self._hosted:

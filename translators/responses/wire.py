@@ -63,6 +63,7 @@ class Peeked(msgspec.Struct):
     prompt_cache_key: str | None = None
     metadata: msgspec.Raw = ABSENT
     user: msgspec.Raw = ABSENT
+    input: str | list[msgspec.Raw] | None = None
 
 
 class ImageUrl(msgspec.Struct):
@@ -107,6 +108,7 @@ class Item(msgspec.Struct):
     tools: list[msgspec.Raw] | None = None
     server_label: str | None = None
     error: Any = None
+    phase: Any = None
 
 
 class Kind(msgspec.Struct):
@@ -143,6 +145,8 @@ class Tool(msgspec.Struct):
     format: Format | None = None
     defer_loading: bool | None = None
     tools: msgspec.Raw = ABSENT
+    allowed_callers: Any = None
+    output_schema: msgspec.Raw = ABSENT
 
 
 class LegacyFunction(msgspec.Struct):
@@ -238,6 +242,7 @@ class Request(msgspec.Struct):
     safety_identifier: str | None = None
     metadata: msgspec.Raw = ABSENT
     prompt_cache_key: str | None = None
+    prompt_cache_options: msgspec.Raw = ABSENT
     prompt_cache_retention: str | None = None
 
 
