@@ -87,7 +87,6 @@ CHAT = [
     Probe("audio", {"audio": {"voice": "x", "format": "wav"}}),
     Probe("reasoning_effort", {"reasoning_effort": "high"}),
     Probe("reasoning_effort: none", {"reasoning_effort": "none"}),
-    Probe("reasoning.effort", {"reasoning": {"effort": "high"}}),
     Probe("reasoning: effort", {"reasoning": {"effort": "high"}}),
     Probe("verbosity", {"verbosity": "low"}),
     Probe("response_format: json_schema", {"response_format": {"type": "json_schema", "json_schema": {"name": "out", "schema": SCHEMA, "strict": True}}}),

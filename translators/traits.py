@@ -106,7 +106,6 @@ _GLM = Traits(
 )
 
 
-
 def _thinks(*efforts: str) -> Traits:
     """Return OpenAI's reasoning models of these levels, which refuse max_tokens and sampling controls."""
     return msgspec.structs.replace(_OPENAI, sampling=False, efforts=efforts)
