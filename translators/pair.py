@@ -82,7 +82,7 @@ class Pair:
         self, body: bytes, peek: Peek, target: Target, asked: Asked, amend: Amend | None = None
     ) -> Prepared | Fault:
         """Return the upstream request for a client's body, or the Fault (4xx) that says why there is none."""
-        notes = Notes(strict=target.strict)
+        notes = Notes(strict=target.strict, client=self.client.name)
         try:
             same = asked.native and self.client is self.upstream
             if same and not shaping(target.traits, self.upstream.name):

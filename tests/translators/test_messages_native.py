@@ -287,3 +287,39 @@ def test_a_whole_answer_that_cannot_be_read_is_the_upstreams_fault():
 def test_a_failure_is_one_error_event(form):
     """The error form is the same at any place of the stream (2.1)."""
     assert "overloaded_error" == check(form(Fault(kind="overloaded", message="m"))).error["type"]
+
+
+@pytest.mark.parametrize(
+    ("body", "members", "fields"),
+    [
+        ({"max_tokens": 9000}, {"max_tokens": 5000}, ["max_tokens"]),
+        ({"max_tokens": 5000}, {"max_tokens": 5000}, []),
+        ({"max_tokens": None}, {"max_tokens": None}, []),
+        ({}, {}, []),
+        (
+            {"max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 8000, "display": "omitted"}},
+            {"max_tokens": 5000, "thinking": {"type": "enabled", "budget_tokens": 4999, "display": "omitted"}},
+            ["max_tokens", "thinking.budget_tokens"],
+        ),
+        (
+            {"max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
+            {"max_tokens": 5000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
+            ["max_tokens"],
+        ),
+    ],
+)
+def test_the_output_is_capped_and_the_budget_with_it(body, members, fields):
+    """A wish beyond the route's limit is lowered; a thinking budget stays below the limit (1.6)."""
+    notes = Notes()
+    target = Target("up-m", Traits(max_output_cap=6000), max_output_tokens=5000)
+    assert {"model": "up-m", **members} == json.loads(sent({"model": "m1", **body}, target, notes))
+    assert fields == [note.field for note in notes.kept]
+
+
+def test_a_cap_without_room_for_thinking_ends_it():
+    """A budget has 1,024 tokens at least, and less than the limit."""
+    notes = Notes()
+    body = {"model": "m1", "max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 2000}}
+    found = sent(body, Target("up-m", Traits(), max_output_tokens=1024), notes)
+    assert {"model": "up-m", "max_tokens": 1024} == json.loads(found)
+    assert ["max_tokens", "thinking"] == [note.field for note in notes.kept]

@@ -344,3 +344,28 @@ def test_failure_before_any_response_is_known():
         "message": "slow",
         "param": None,
     } == told.error
+
+
+@pytest.mark.parametrize(
+    ("wished", "granted", "fields"),
+    [(900, 400, ["max_output_tokens"]), (400, 400, []), (None, None, []), ("many", "many", [])],
+)
+def test_the_output_is_capped(wished, granted, fields):
+    """A wish beyond the route's limit is lowered; what is no number is the upstream's to refuse."""
+    notes = Notes()
+    target = Target("up", Traits(max_output_cap=500), max_output_tokens=400)
+    found = changed(target, notes, max_output_tokens=wished)
+    assert {"model": "up", "max_output_tokens": granted} == found
+    assert fields == [note.field for note in notes.kept]
+
+
+def test_a_cap_adds_no_limit():
+    """A client that names no limit leaves it to the upstream."""
+    assert {"model": "up"} == changed(Target("up", Traits(), max_output_tokens=400))
+
+
+@pytest.mark.edge("E29")
+@pytest.mark.parametrize("data", [b"{", b'{"type":"response.created","response":{bad}}'])
+def test_malformed_frames_are_failures(data):
+    """JSON that cannot be read ends the stream; its text stays out of the message."""
+    assert "the upstream sent malformed JSON" == watch(REPLY).look(Frame(data)).failed.fault.message

@@ -14,6 +14,7 @@ from msgspec import Raw
 from translators.carrier import MARK, is_carrier, unseal
 from translators.conversation import State
 from translators.dialect import Peek, Reply, Seen, Target
+from translators.effort import MIN_BUDGET
 from translators.events import Failed, Usage
 from translators.failure import error_fault
 from translators.fault import Fault, Refused, refuse
@@ -46,6 +47,11 @@ class _Asked(msgspec.Struct):
     output_config: dict[str, Raw] | None = None
 
 
+class _Limits(msgspec.Struct):
+    max_tokens: Raw = wire.ABSENT
+    thinking: Raw = wire.ABSENT
+
+
 class _Signed(msgspec.Struct):
     type: str = ""
     signature: str = ""
@@ -53,6 +59,7 @@ class _Signed(msgspec.Struct):
 
 
 _asked = msgspec.json.Decoder(_Asked).decode
+_limits = msgspec.json.Decoder(_Limits).decode
 _signed = msgspec.json.Decoder(_Signed).decode
 _kind = msgspec.json.Decoder(wire.OutputMessage).decode
 
@@ -64,9 +71,32 @@ def native_request(body: bytes, peek: Peek, target: Target, notes: Notes) -> byt
             body = _own_state(body, target, notes)
         if target.default_effort is not None and target.traits.thinking == "adaptive":
             body = _with_effort(body, target)
+        caps = [cap for cap in (target.max_output_tokens, target.traits.max_output_cap) if cap is not None]
+        if caps:
+            body = _lowered(body, min(caps), notes)
         return _named(body, peek.model, target.model)
     except ERRORS as error:
         raise refuse(explain(error)) from None
+
+
+def _lowered(body: bytes, cap: int, notes: Notes) -> bytes:
+    """Return the body with a limit of at most `cap` tokens, and a thinking budget below it, as the API wants."""
+    limits = _limits(body)
+    wished = _any(limits.max_tokens) if bytes(limits.max_tokens) else None
+    if not isinstance(wished, int) or wished <= cap:
+        return body
+    notes.changed("max_tokens", f"lowered to {cap}, the most that this route allows")
+    members: dict[str, Any] = {**_members(body), "max_tokens": cap}
+    thinking = _any(limits.thinking) if bytes(limits.thinking) else None
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if isinstance(thinking, dict) and isinstance(budget, int) and budget >= cap:
+        if cap > MIN_BUDGET:
+            notes.changed("thinking.budget_tokens", f"lowered to {cap - 1}, below max_tokens")
+            members["thinking"] = {**thinking, "budget_tokens": cap - 1}
+        else:
+            notes.omitted("thinking", f"max_tokens leaves no room for thinking, which takes {MIN_BUDGET} tokens")
+            del members["thinking"]
+    return encode(members)
 
 
 def _named(body: bytes, old: str, new: str) -> bytes:

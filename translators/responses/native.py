@@ -56,7 +56,27 @@ def native_request(body: bytes, peek: Peek, target: Target, notes: Notes) -> byt
     effort = target.default_effort if b'"effort"' not in body else None
     if effort or _CARRIER in body or _NULLS.search(body):
         body = _amended(body, effort, target, notes)
+    caps = [cap for cap in (target.max_output_tokens, target.traits.max_output_cap) if cap is not None]
+    if caps:
+        body = _lowered(body, min(caps), notes)
     return _renamed(body, peek.model, target.model)
+
+
+class _Limit(msgspec.Struct):
+    max_output_tokens: msgspec.Raw = wire.ABSENT
+
+
+_limit: Callable[[bytes], _Limit] = reader(_Limit)
+
+
+def _lowered(body: bytes, cap: int, notes: Notes) -> bytes:
+    """Return the body with a limit of at most `cap` tokens; a client that names none leaves it to the upstream."""
+    raw = wire.given(_limit(body).max_output_tokens)
+    wished = _any(raw) if raw else None
+    if not isinstance(wished, int) or wished <= cap:
+        return body
+    notes.changed("max_output_tokens", f"lowered to {cap}, the most that this route allows")
+    return encode({**_members(body), "max_output_tokens": cap})
 
 
 def _renamed(body: bytes, old: str, new: str) -> bytes:
