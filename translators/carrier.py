@@ -12,6 +12,7 @@ import msgspec
 from translators.conversation import State
 from translators.events import Carried
 from translators.jsonio import ERRORS
+from translators.notes import Notes
 
 __all__ = ["MARK", "MAX_CARRIER_BYTES", "is_carrier", "origin_of", "seal", "unseal"]
 
@@ -35,11 +36,15 @@ def origin_of(provider: str, base_url: str, family: str) -> str:
     return hashlib.sha256(f"{provider}\x00{base_url}\x00{family}".encode()).hexdigest()[:16]
 
 
-def seal(carried: Carried, origin: str) -> str | None:
-    """Return the carrier string, or None when it would be too large to carry."""
+def seal(carried: Carried, origin: str, notes: Notes | None = None) -> str | None:
+    """Return the carrier string, or None (and a note) when it would be too large to carry."""
     payload = base64.urlsafe_b64encode(msgspec.json.encode(_Payload(carried.data, carried.id))).decode()
     text = f"{MARK}{carried.kind}.{origin}.{payload}"
-    return text if len(text) <= MAX_CARRIER_BYTES else None
+    if len(text) <= MAX_CARRIER_BYTES:
+        return text
+    if notes is not None:
+        notes.once("reasoning", f"opaque state of more than {MAX_CARRIER_BYTES // 1024} KiB is not carried")
+    return None
 
 
 def is_carrier(value: str) -> bool:

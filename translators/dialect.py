@@ -19,7 +19,19 @@ from translators.sse import Frame
 from translators.toolbox import Toolbox
 from translators.traits import Traits
 
-__all__ = ["MAX_MODEL_CHARS", "Decoder", "Dialect", "Encoder", "Peek", "Reply", "Seen", "Source", "Target", "Watcher"]
+__all__ = [
+    "MAX_MODEL_CHARS",
+    "Closing",
+    "Decoder",
+    "Dialect",
+    "Encoder",
+    "Peek",
+    "Reply",
+    "Seen",
+    "Source",
+    "Target",
+    "Watcher",
+]
 
 MAX_MODEL_CHARS = 512
 """Of a model name that a client may send: tables of many kinds are kept by it (S24)."""
@@ -111,6 +123,14 @@ class Encoder(Protocol):
         """Return bytes that keep a silent connection alive at this point of the stream (spec/translation.md 1.16)."""
 
 
+class Closing(msgspec.Struct, frozen=True):
+    """The frame that ends a native stream behind its terminal, and the note of having to add it (5.2)."""
+
+    frame: bytes
+    field: str
+    message: str
+
+
 class Seen(msgspec.Struct, frozen=True):
     """What a watcher found in one frame of a native stream.
 
@@ -136,6 +156,10 @@ class Watcher(Protocol):
     """
 
     meaningful: Pattern[bytes]
+    usual: bytes
+    """What nearly all content is spelled with, so that `meaningful` mostly matches where this is found."""
+    closing: Closing | None
+    """None where the terminal is the last frame."""
 
     def quiet(self, region: bytes) -> bool:
         """Tell whether a region of whole frames has no counts, end or error in it; asked for every read."""

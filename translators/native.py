@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from translators.dialect import Dialect, Reply, Seen
+from translators.dialect import Dialect, Reply, Seen, Source
 from translators.events import Event, Failed
 from translators.fault import Fault, Refused, broken
 from translators.jsonio import ERRORS, encode
-from translators.sse import COMMENT, END, MAX_FRAME_BYTES, Regions, frame_of
+from translators.notes import Notes
+from translators.sse import COMMENT, END, MAX_FRAME_BYTES, MAX_FRAMES, Regions, frame_of, too_many
 from translators.tally import Tally
 
 __all__ = ["NativeStream", "NativeWhole"]
@@ -24,6 +25,7 @@ HELD_BYTES = 256 * 1024
 """Of frames before the first content (spec/translation.md 8)."""
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_SOURCE = Source()
 _text = msgspec.json.Decoder(str).decode
 _any = msgspec.json.Decoder().decode
 
@@ -44,11 +46,37 @@ def _whole(data: bytes) -> bool:
     return True
 
 
+def _shaped(data: bytes) -> bool:
+    """Tell whether a frame's data may be an event by its ends: an object, Chat's end marker or nothing (E29)."""
+    data = data.strip()
+    return (data[:1] == b"{" and data[-1:] == b"}") or data in (b"", b"[DONE]")
+
+
+def _sound(region: bytes, count: int) -> bool:
+    """Tell whether every frame of a region is shaped as an event; counting answers for nearly all regions."""
+    if region.endswith(b"}\n\n"):
+        if count == 1 and b"data: {" in region:
+            return True
+        if region.startswith(b"data: {") and region.count(b"}\n\ndata: {") == count - 1:
+            return True
+        if region.count(b"}\n\n") == count == region.count(b"\ndata: {"):
+            return True
+    found = (frame_of(block) for block in region[:-2].split(END))
+    return all(frame is None or _shaped(frame.data) for frame in found)
+
+
 class NativeStream:
     """Forward one native stream; the same surface as `translators.pair.TranslatedStream`."""
 
     def __init__(
-        self, dialect: Dialect, reply: Reply, clean: Callable[[str], str] = str, *, limit: int = MAX_FRAME_BYTES
+        self,
+        dialect: Dialect,
+        reply: Reply,
+        clean: Callable[[str], str] = str,
+        source: Source = _SOURCE,
+        *,
+        limit: int = MAX_FRAME_BYTES,
+        frames: int = MAX_FRAMES,
     ) -> None:
         self.tally = Tally()
         self.begun = False
@@ -61,6 +89,9 @@ class NativeStream:
         self._watcher = dialect.watch(reply)
         self._regions = Regions(limit)
         self._left = MAX_STREAM_BYTES
+        self._most = frames
+        self._strict = source.strict
+        self._notes = source.notes or Notes()
         self._held = b""
         self._terminal = False
         self._swaps: dict[bytes, bytes] = {}
@@ -95,9 +126,20 @@ class NativeStream:
         if self.fault is not None:
             return out
         if self._terminal:
-            self.done = True
-            return out
+            return out + self._closed()
         return out + self.fail(broken("the upstream ended the answer without finishing it", cause="eof"))
+
+    def _closed(self) -> bytes:
+        """Add the last frame that the source left out behind its terminal; strict mode refuses to (5.2)."""
+        closing = self._watcher.closing
+        if closing is None or self.done:
+            self.done = True
+            return b""
+        if self._strict:
+            return self.fail(broken(f"the upstream broke its protocol: {closing.message}", cause="eof"))
+        self.done = True
+        self._notes.changed(closing.field, closing.message)
+        return closing.frame
 
     def fail(self, fault: Fault) -> bytes:
         """End the stream with a fault: the error form when it has begun, nothing before (an HTTP error follows)."""
@@ -133,12 +175,21 @@ class NativeStream:
 
     def _region(self, region: bytes) -> bytes:
         """Forward whole frames: as they are when nothing in them is of interest."""
-        self.tally.events += region.count(END)
-        if self._watcher.meaningful.search(region):
+        count = region.count(END)
+        self.tally.events += count
+        if self.tally.events > self._most:
+            return self.fail(too_many().fault)
+        if self._meaning(region):
             self.tally.meanings += 1
-        if self._opening or not self._watcher.quiet(region):
+        if self._opening or not self._watcher.quiet(region) or not _sound(region, count):
             return self._frames(region)
         return self._renamed(region)
+
+    def _meaning(self, region: bytes) -> bool:
+        """Tell whether a region has content; finding its usual spelling first is far cheaper than the pattern."""
+        at = region.find(self._watcher.usual)
+        meaningful = self._watcher.meaningful
+        return bool((at >= 0 and meaningful.match(region, at)) or meaningful.search(region))
 
     def _last(self, rest: bytes) -> bytes:
         """Forward a last frame that lacks its blank line, unless the stream was cut inside it."""
@@ -161,6 +212,8 @@ class NativeStream:
         if frame is None:
             return block + END if self._looked else b""  # a comment before the first event does not begin the answer
         self._looked = True
+        if not _shaped(frame.data):
+            return self.fail(broken("the upstream sent malformed JSON"))
         seen = self._watcher.look(frame)
         self._note(seen, block)
         if seen.failed is not None:

@@ -21,7 +21,7 @@ from translators.notes import Notes
 from translators.policy import applied, guarded, shaping, with_foreign
 from translators.replay import check_resolved
 from translators.sequencer import Budget, Sequencer
-from translators.sse import COMMENT, MAX_FRAME_BYTES, Splitter
+from translators.sse import COMMENT, MAX_FRAME_BYTES, MAX_FRAMES, Splitter
 from translators.tally import Tally
 from translators.toolbox import Toolbox, build
 
@@ -103,7 +103,7 @@ class Pair:
         `observe` is shown every decoder event of a translated answer (for the replay and shadow stores).
         """
         if prepared.native and prepared.stream:
-            return NativeStream(self.upstream, prepared.reply, prepared.clean)
+            return NativeStream(self.upstream, prepared.reply, prepared.clean, prepared.source)
         return TranslatedStream(self, prepared, observe)
 
     def whole(
@@ -226,7 +226,7 @@ class TranslatedStream:
         self._clean = prepared.clean
         self._toolbox = prepared.reply.toolbox
         self._observe = observe
-        self._splitter = Splitter(limit)
+        self._splitter = Splitter(limit, MAX_FRAMES)
         self._decoder = pair.upstream.decoder(prepared.source)
         self._sequencer = Sequencer(
             prepared.notes, shown=prepared.shown, carried=prepared.carried, bare=prepared.bare, budget=budget

@@ -133,6 +133,8 @@ class Sequencer:
         self._queued += 1
         if type(event) is Delta:
             self._queued_bytes += size_of(event.text)
+        if type(event) is Delta and self._open is None and event.key == next(iter(self._pending)):
+            return self._advance()  # it waits for nothing: this very text opens the block
         if self._queued > self._budget.queued_events or self._queued_bytes > self._budget.queued_bytes:
             return self._fail(broken("too much of the answer is out of order", cause="limit"))
         return self._advance()

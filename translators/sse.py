@@ -4,6 +4,8 @@ Follows the HTML standard for lines, comments and multi-line data. The fast path
 bare `\\n\\n`; carriage returns are normalised only when one is seen.
 """
 
+import sys
+
 import msgspec
 
 from translators.fault import Refused, broken
@@ -12,6 +14,7 @@ __all__ = [
     "COMMENT",
     "DONE",
     "END",
+    "MAX_FRAMES",
     "MAX_FRAME_BYTES",
     "Frame",
     "Regions",
@@ -19,10 +22,14 @@ __all__ = [
     "data_frame",
     "event_frame",
     "frame_of",
+    "too_many",
 ]
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Size of one event, data of all its lines together; a `completed` event repeats a whole answer."""
+
+MAX_FRAMES = 200_000
+"""Frames of one answer, comments and blank lines included (section 8, F6)."""
 
 COMMENT = b": keepalive\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -112,10 +119,14 @@ class Regions:
 
 
 class Splitter:
-    """Cut a byte stream into frames. `feed` raises Refused (cause `limit`) past `limit` bytes in one frame."""
+    """Cut a byte stream into frames.
 
-    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+    `feed` raises Refused (cause `limit`) past `limit` bytes in one frame, and past `frames` in all, comments included.
+    """
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES, frames: int = sys.maxsize) -> None:
         self._regions = Regions(limit)
+        self._left = frames
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that `chunk` completes."""
@@ -124,9 +135,16 @@ class Splitter:
             return []
         blocks = region[:-2]
         if END not in blocks:
+            self._left -= 1
+            if self._left < 0:
+                raise too_many()
             frame = frame_of(blocks)
             return [] if frame is None else [frame]
-        return [frame for block in blocks.split(END) if (frame := frame_of(block)) is not None]
+        parts = blocks.split(END)
+        self._left -= len(parts)
+        if self._left < 0:
+            raise too_many()
+        return [frame for block in parts if (frame := frame_of(block)) is not None]
 
     def finish(self) -> Frame | None:
         """Return the last frame of a stream that ends without its blank line, if there is one."""
@@ -145,6 +163,11 @@ def frame_of(block: bytes) -> Frame | None:
         elif field == b"event":
             event = value.removeprefix(b" ")
     return Frame(b"\n".join(data), event) if data else None
+
+
+def too_many() -> Refused:
+    """Return the exception for a source of more frames than any answer has."""
+    return Refused(broken("the upstream sent too many events", cause="limit"))
 
 
 def _too_large() -> Refused:

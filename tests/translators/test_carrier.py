@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from translators.carrier import MARK, MAX_CARRIER_BYTES, is_carrier, origin_of, seal, unseal
 from translators.conversation import State
 from translators.events import Carried
+from translators.notes import Notes
 
 ORIGIN = origin_of("p", "https://a.example/v1", "m")
 KINDS = ("rs", "th", "rt", "rd")
@@ -94,3 +95,12 @@ def test_no_state_is_none():
 def test_any_text_is_safe_to_look_at(value):
     """A text of any kind behind the mark is read or dropped."""
     assert unseal(State(f"{MARK}th.{ORIGIN}.{value}"), KINDS, ORIGIN) is None
+
+
+def test_state_that_is_too_large_is_noted():
+    """What is left out has one note, what is carried has none."""
+    notes = Notes()
+    assert seal(Carried("th", "x"), ORIGIN, notes)
+    assert 0 == notes.count
+    assert (None, None) == tuple(seal(Carried("th", "x" * MAX_CARRIER_BYTES), ORIGIN, notes) for _ in range(2))
+    assert ["reasoning"] == [note.field for note in notes.kept]

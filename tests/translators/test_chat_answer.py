@@ -178,8 +178,9 @@ def test_state_is_carried():
 
 
 @pytest.mark.edge("E39")
-def test_calls_have_the_form_that_the_client_declared():
-    """Functions have arguments, custom tools raw input."""
+@pytest.mark.invariant("I18")
+def test_calls_have_the_form_that_streams_have():
+    """All calls are functions, as in a stream; the raw input of a custom tool is wrapped."""
     found = message_of(
         block("tool", '{"x":1}', call_id="a", name="f"),
         block("tool", "", call_id="b", name="g"),
@@ -192,8 +193,8 @@ def test_calls_have_the_form_that_the_client_declared():
         {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}},
         {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
         {"id": "c", "type": "function", "function": {"name": "h", "arguments": ""}},
-        {"id": "d", "type": "custom", "custom": {"name": "p", "input": "raw"}},
-        {"id": "e", "type": "custom", "custom": {"name": "q", "input": "raw"}},
+        {"id": "d", "type": "function", "function": {"name": "p", "arguments": '{"input":"raw"}'}},
+        {"id": "e", "type": "function", "function": {"name": "q", "arguments": '{"input":"raw"}'}},
     ] == found["tool_calls"]
 
 

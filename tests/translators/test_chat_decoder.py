@@ -803,3 +803,60 @@ def test_an_ignored_alternative_stays_ignored():
     """Calls of an index that has spoken are another answer's."""
     other = tools(call(0, id="z", name="g", arguments="{}"), index=1)
     assert [("text", None, "a")] == blocks(chunk({"content": "a"}), chunk({"content": "z"}, index=1), other, END)
+
+
+# Strict mode
+
+
+def strictly(*chunks):
+    assert folded(*chunks).failed is None, "lenient mode takes it"
+    return failure(*chunks, strict=True).message
+
+
+@pytest.mark.parametrize("field", ["id", "name"])
+def test_made_up_identities_are_violations_in_strict_mode(field):
+    """A call without its name or id is repaired with a note, and refused in strict mode (5.2)."""
+    given = {"id": "c1", "name": "f", "arguments": "{}", field: None}
+    message = strictly(tools(call(0, **given)), TOOLS_END)
+    assert ("name" if field == "name" else "an id") in message
+    legacy = chunk({"function_call": {"name": "f", "arguments": "{}"}})
+    assert [("tool", "f", "{}")] == blocks(legacy, chunk(reason="function_call"), strict=True)
+
+
+@pytest.mark.invariant("I5")
+def test_the_id_of_an_answer_stays_in_strict_mode():
+    """Another id is another answer; chunks without one are no change."""
+    other = {**chunk({"content": "b"}), "id": "up-2"}
+    assert "id" in strictly(chunk({"content": "a"}), other, END)
+    nameless = {**chunk({"content": "b"}), "id": ""}
+    assert [("text", None, "ab")] == blocks(chunk({"content": "a"}), nameless, END, strict=True)
+
+
+@pytest.mark.invariant("I6")
+def test_indexes_of_calls_are_not_negative_in_strict_mode():
+    """Index -1 is no place in a list of calls."""
+    assert "negative" in strictly(tools(call(-1, id="c", name="f", arguments="{}")), TOOLS_END)
+
+
+@pytest.mark.invariant("I8")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"prompt_tokens": 5, "completion_tokens": 4}, {"prompt_tokens": 5, "completion_tokens": 3}),
+        ({"prompt_tokens": 5, "completion_tokens": 4}, {"prompt_tokens": 4, "completion_tokens": 4}),
+        ({}, {"prompt_tokens": -1, "completion_tokens": 4}),
+        ({}, {"prompt_tokens": 1, "completion_tokens": -4}),
+        ({}, {"prompt_tokens": 1, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 5}}),
+        ({}, {"prompt_tokens": 1, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": -1}}),
+    ],
+)
+def test_senseless_counts_are_violations_in_strict_mode(first, second):
+    """Counts that decrease, are negative or contradict each other are no counts (1.7)."""
+    assert "token counts" in strictly(chunk({"content": "a"}, usage=first or None), chunk(reason="stop", usage=second))
+
+
+def test_growing_counts_and_odd_ones_are_fine_in_strict_mode():
+    """What grows is cumulative; what cannot be read at all is left out as ever."""
+    usages = ({"prompt_tokens": 5, "completion_tokens": 1}, {"prompt_tokens": 5, "completion_tokens": 4}, "many")
+    pieces = [chunk({"content": "a"}, usage=usage) for usage in usages]
+    assert [("text", None, "aaa")] == blocks(*pieces, END, strict=True)

@@ -143,7 +143,6 @@ def look(data, event=b""):
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (b"[DONE]", Seen(terminal=True, last=True)),
         (b"", Seen()),
         ({"model": "up", "choices": [{"delta": {"content": "x"}, "finish_reason": None}]}, Seen(model="up")),
         ({"model": "m1", "choices": []}, Seen()),
@@ -160,6 +159,15 @@ def look(data, event=b""):
 def test_the_watcher_reads_counts_ends_and_the_model(data, seen):
     """Everything else is forwarded unread."""
     assert seen == look(data)
+
+
+@pytest.mark.invariant("I2")
+def test_the_end_marker_ends_only_what_has_finished():
+    """[DONE] behind a finish_reason is the last frame; without one the answer was cut."""
+    watcher = watch(Reply("m1"))
+    assert "eof" == watcher.look(Frame(b"[DONE]")).failed.fault.cause
+    watcher.look(Frame(b'{"choices":[{"delta":{},"finish_reason":"stop"}]}'))
+    assert Seen(terminal=True, last=True) == watcher.look(Frame(b"[DONE]"))
 
 
 @pytest.mark.parametrize(
@@ -200,3 +208,12 @@ def test_regions_are_told_apart(region, interesting, meaningful):
     machine = watch(REPLY)
     assert interesting == (not machine.quiet(region))
     assert meaningful == bool(machine.meaningful.search(region))
+
+
+@pytest.mark.invariant("I2")
+def test_spaces_before_colons_hide_no_end():
+    """A source of another style has shown it in its first frames, which are always looked at."""
+    watcher = watch(Reply("m1"))
+    end = b'data: {"choices" :[{"finish_reason" :"stop"}]}\n\n'
+    watcher.look(Frame(b'{"choices" :[{"delta" :{"content" :"x"}}]}'))
+    assert not watcher.quiet(end)

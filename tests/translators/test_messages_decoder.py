@@ -186,7 +186,7 @@ def test_an_unknown_stop_reason_ends_the_turn():
     """A stop reason of the future counts as the end, with a note."""
     events, decoder = read(begun(), told("moonrise"), STOPPED)
     assert Finish("end") == events[-1]
-    assert ["stop_reason"] == [note.field for note in decoder.notes.kept]
+    assert ["stop_reason", "usage"] == [note.field for note in decoder.notes.kept]
 
 
 def test_a_later_message_delta_completes_an_earlier_one():
@@ -324,7 +324,7 @@ def test_an_mcp_result_without_call_is_ignored():
     """A result that answers nothing is noted once and lost."""
     events, decoder = read(begun(), opened(0, "mcp_tool_result", tool_use_id="x"), closed(0), told(), STOPPED)
     assert [START, Usage(), Finish("end")] == events
-    assert 1 == decoder.notes.count
+    assert ["block", "usage"] == [note.field for note in decoder.notes.kept]
 
 
 @pytest.mark.edge("E20")
@@ -341,7 +341,7 @@ def test_what_is_unknown_is_ignored_with_one_note():
     text = (opened(2, "text", text=""), delta(2, "sparkle_delta"), delta(2, "text_delta", text="T"), closed(2))
     events, decoder = read(begun(), frame("aurora"), frame("aurora"), *server, *second, *text, told(), STOPPED)
     assert [START, BlockStart(2, "text"), Delta(2, "T"), BlockEnd(2), Usage(), Finish("end")] == events
-    assert ["event", "block", "delta"] == [note.field for note in decoder.notes.kept]
+    assert ["event", "block", "delta", "usage"] == [note.field for note in decoder.notes.kept]
 
 
 def test_notes_of_unknown_types_are_bounded():
@@ -484,8 +484,24 @@ def test_a_call_without_identity_gets_one():
     )
     events, decoder = read(*pieces)
     assert BlockStart(1, "tool", "call_1_1", "tool_1") in events
-    assert 2 == decoder.notes.count
+    assert ["tool id", "tool name", "usage"] == [note.field for note in decoder.notes.kept]
     assert "tool id" in failure(*pieces, strict=True).message
+
+
+@pytest.mark.invariant("I6")
+def test_block_indexes_begin_at_zero_and_have_no_gap():
+    """Strict mode takes a hole in the indexes for a violation; lenient mode needs no mending."""
+    for indexes in ((1,), (0, 2)):
+        pieces = (begun(), *(piece for at in indexes for piece in (opened(at, "text"), closed(at))), told(), STOPPED)
+        assert Finish("end") == read(*pieces)[0][-1]
+        assert "gap" in failure(*pieces, strict=True).message
+
+
+@pytest.mark.edge("E3")
+def test_missing_counts_are_noted():
+    """An answer without usage has a note; one with it has none."""
+    assert ["usage"] == [note.field for note in read(begun(), told(), STOPPED)[1].notes.kept]
+    assert [] == read(begun(), told(output_tokens=1), STOPPED)[1].notes.kept
 
 
 def test_counts_of_wrong_type_are_not_worth_an_answer():

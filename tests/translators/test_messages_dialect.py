@@ -30,7 +30,8 @@ def test_the_record_is_whole():
     whole = DIALECT.answer(Answer(), REPLY)
     assert Finish("end") == DIALECT.read_answer(whole, Source())[-1]
     assert whole == DIALECT.native_answer(whole, REPLY)
-    assert DIALECT.watch(REPLY).look(Frame(b'{"type":"message_stop"}')).terminal
+    ended = Frame(b'{"type":"message_delta","delta":{"stop_reason":"end_turn"}}')
+    assert DIALECT.watch(REPLY).look(ended).terminal
     fault = Fault(kind="api", message="m")
     assert "m" == json.loads(DIALECT.envelope(fault, ""))["error"]["message"]
     assert DIALECT.encoder(REPLY).push(Failed(fault)) == DIALECT.native_failure(fault)

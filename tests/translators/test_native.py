@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translators.dialect import Reply
+from translators.dialect import Reply, Source
 from translators.dialects import DIALECTS
 from translators.events import Delta, Usage
 from translators.fault import Fault, Refused, broken
 from translators.native import HELD_BYTES, MAX_STREAM_BYTES, NativeStream, NativeWhole
+from translators.notes import Notes
 from translators.sse import COMMENT, Splitter
 
 DONE = b"data: [DONE]\n\n"
@@ -65,8 +66,8 @@ BEGUN = {"chat": 2, "messages": 3, "responses": 2}
 """Frames after which each of the streams is in the middle of its answer."""
 
 
-def machine(name, clean=str, **more):
-    return NativeStream(DIALECTS[name], Reply("mine", seed="5eed"), clean, **more)
+def machine(name, clean=str, source=Source(), **more):  # noqa: B008
+    return NativeStream(DIALECTS[name], Reply("mine", seed="5eed"), clean, source, **more)
 
 
 def play(stream, chunks):
@@ -164,7 +165,7 @@ def test_an_upstream_without_a_name_is_forwarded():
     raw = [frame({"choices": [{"index": 0, "delta": {"content": "x"}}]})] * 2 + [
         frame({"choices": [{"finish_reason": "stop"}]})
     ]
-    assert b"".join(raw) == play(machine("chat"), raw)
+    assert b"".join(raw) + DONE == play(machine("chat"), raw)
 
 
 def test_a_name_in_a_comment_is_no_name():
@@ -219,7 +220,7 @@ def test_half_a_frame_behind_the_end_is_left_out():
     """A cut inside the sentinel or the counts does not spoil an answer that is complete."""
     for rest in (b"data: [DO", b'data: {"id":"1","usage":{"prompt', b": comm"):
         stream = machine("chat")
-        assert renamed(b"".join(STREAMS["chat"][:4])) == play(stream, [*STREAMS["chat"][:4], rest])
+        assert renamed(b"".join(STREAMS["chat"][:4])) + DONE == play(stream, [*STREAMS["chat"][:4], rest])
         assert stream.fault is None
 
 
@@ -295,7 +296,92 @@ def test_a_handshake_without_end_is_let_go():
     assert stream.begun
 
 
+# What the source leaves out or spells badly
+
+STOPPED = named("message_stop")
+
+
+@pytest.mark.parametrize(("name", "kept", "end"), [("chat", 4, DONE), ("messages", 6, STOPPED)])
+def test_a_missing_last_frame_is_added_and_noted(name, kept, end):
+    """An answer that is complete gets the end that its source left out; strict mode calls the source broken (5.2)."""
+    notes, sent = Notes(), b"".join(STREAMS[name][:kept])
+    stream = machine(name, source=Source(notes=notes))
+    out = play(stream, [sent])
+    assert renamed(sent) + end == out
+    assert (None, True, 1) == (stream.fault, stream.done, notes.count)
+    strict = machine(name, source=Source(strict=True))
+    out = play(strict, [sent])
+    assert out.startswith(renamed(sent))
+    assert b"error" in frames(out)[-1].data
+    assert "eof" == strict.fault.cause
+    whole_stream = machine(name, source=Source(strict=True))
+    assert renamed(whole(name)) == play(whole_stream, [whole(name)])
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize(("name", "end"), [("chat", DONE), ("messages", STOPPED)])
+def test_an_end_marker_alone_is_no_success(name, end):
+    """The last frame without a reason for the end is a cut, not an answer (S37)."""
+    stream = machine(name)
+    out = play(stream, [*STREAMS[name][: BEGUN[name]], end])
+    assert b"error" in frames(out)[-1].data
+    assert end not in out
+    assert "api" == stream.fault.kind
+
+
+@pytest.mark.edge("E29")
+@pytest.mark.parametrize("bad", [b"data: {bad\n\n", b"data: bad}\n\n", b"data: 7\n\n", b"event: x\ndata: [1]\n\n"])
+@pytest.mark.parametrize("together", [True, False])
+@every
+def test_malformed_frames_poison(name, bad, together):
+    """What is no JSON object by its ends fails the stream, behind all that came before it and before all after."""
+    begin, rest = STREAMS[name][: BEGUN[name]], STREAMS[name][BEGUN[name] :]
+    stream = machine(name)
+    pieces = [*begin, begin[-1], bad, begin[-1], *rest]
+    out = play(stream, [b"".join(pieces)] if together else pieces)
+    assert renamed(begin[-1]) * 2 in out
+    assert len(begin) + 2 == len(frames(out))
+    assert b"error" in frames(out)[-1].data
+    assert "the upstream sent malformed JSON" == stream.fault.message
+
+
+@every
+@pytest.mark.parametrize(
+    "harmless",
+    [b": comment\n\n", b"\n\n", b"data: [DONE]\n\n", b"data:\n\n", b'data:{"type":"x"}\n\n', b'data: {"type":\ndata: "x"}\n\n', b'id: 7\ndata: {"type":"x"} \n\n'],
+)  # fmt: skip
+def test_other_spellings_are_no_harm(name, harmless):
+    """Comments, blank lines, foreign end markers and data in other spellings pass in the middle of content."""
+    if name == "chat" and b"DONE" in harmless:
+        return
+    begin, rest = STREAMS[name][: BEGUN[name]], STREAMS[name][BEGUN[name] :]
+    stream = machine(name)
+    out = play(stream, [*begin, begin[-1] + harmless + begin[-1], *rest])
+    assert stream.fault is None
+    assert harmless in out
+
+
+@pytest.mark.edge("E29")
+def test_malformed_json_in_a_frame_that_is_looked_at_poisons():
+    """A done item or a lifecycle event that cannot be read is no part of an answer."""
+    stream = machine("responses")
+    stream.feed(b"".join(STREAMS["responses"][:2]))
+    assert b"response.failed" in stream.feed(b'data: {"type":"response.output_item.done","item":{bad}\n\n')
+    assert "protocol" == stream.fault.cause
+
+
 # Bounds, comments, keepalive
+
+
+@pytest.mark.parametrize("piece", [b": c\n\n", chunk({})])
+def test_the_frame_count(piece):
+    """As many frames as allowed pass, comments included, and one more poisons (section 8, F6)."""
+    stream = machine("chat", frames=10)
+    out = stream.feed(STREAMS["chat"][1] + piece * 9)
+    assert (None, 10) == (stream.fault, stream.tally.events)
+    assert renamed(STREAMS["chat"][1] + piece * 9) == out
+    assert b"too many" in stream.feed(piece)
+    assert "limit" == stream.fault.cause
 
 
 def test_the_frame_limit():
@@ -353,8 +439,6 @@ ANSWER = {
 
 
 def answered(value, clean=str, dialect=DIALECTS["chat"], observe=None):
-    from translators.dialect import Source
-
     body = json.dumps(value, separators=(",", ":")).encode()
     events = dialect.read_answer(body, Source())
     return NativeWhole(dialect, Reply("mine"), clean, body, events, observe)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import translators.pair as module
+from translators.carrier import MAX_CARRIER_BYTES
 from translators.conversation import Conversation, Text, ToolResult, Turn
 from translators.dialect import Peek, Reply, Source, Target
 from translators.dialects import DIALECTS
@@ -18,7 +19,7 @@ from translators.native import NativeStream, NativeWhole
 from translators.notes import Notes
 from translators.pair import Asked, Pair, Prepared, TranslatedStream, check_size
 from translators.sequencer import Budget
-from translators.sse import COMMENT, Splitter
+from translators.sse import COMMENT, MAX_FRAMES, Splitter
 from translators.traits import Traits
 
 NAMES = ("chat", "messages", "responses")
@@ -466,3 +467,56 @@ def test_a_native_body_can_become_a_stream():
     """The same holds where the client wanted a stream of its own dialect."""
     machine = pair("chat").whole(asked("chat", "chat"), ANSWER)
     assert b"[DONE]" in machine.output
+
+
+# What an answer loses is noted, in both forms
+
+
+def replied(client, frames, *, stream):
+    made = asked(client, "messages", {**REQUESTS[client], "stream": stream}, native=False)
+    made.stream = stream
+    machine = TranslatedStream(pair(client, "messages"), made)
+    machine.feed(b"".join(data(frame) for frame in frames))
+    assert machine.fault is None
+    return [note.field for note in made.notes.kept]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@every_client
+def test_state_that_is_too_large_and_pauses_are_noted(client, stream):
+    """State beyond what a carrier holds, and a pause where the client knows none, leave a note each."""
+    thought = {"type": "thinking", "thinking": "R", "signature": "s" * MAX_CARRIER_BYTES}
+    frames = [
+        {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": thought},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "T"}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "pause_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ]
+    found = replied(client, frames, stream=stream)
+    assert 1 == found.count("reasoning")
+    assert (client != "messages") == found.count("stop")
+
+
+@pytest.mark.parametrize("extra", [b": c\n\n", chunk({})])
+def test_a_source_of_endless_frames_poisons(extra):
+    """Frames without any event count too (section 8, F6)."""
+    machine = TranslatedStream(pair("messages"), prepared())
+    machine.feed(HELLO)
+    machine.feed(extra * (MAX_FRAMES - 1))
+    assert machine.fault is None
+    assert b"too many" in machine.feed(extra)
+    assert "limit" == machine.fault.cause
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_native_stream_knows_that_its_route_is_strict(name):
+    """Strictness and the place for notes reach the native machine."""
+    made = asked(name, name, target=Target("up-m", Traits(), "o", strict=True))
+    machine = pair(name, name).stream(made)
+    ends = {"chat": HELLO + STOP, "messages": data({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})}
+    machine.feed(ends.get(name, b""))
+    machine.finish()
+    assert "eof" == machine.fault.cause

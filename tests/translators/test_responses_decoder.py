@@ -293,7 +293,7 @@ def test_decreasing_usage_is_a_repair():
 def test_changing_response_id_is_a_repair():
     """The id of the answer stays the same."""
     events, notes = run(response("completed", id="resp_2"))
-    assert ["response.id"] == [note.field for note in notes.kept]
+    assert ["response.id", "usage"] == [note.field for note in notes.kept]
     assert "Finish" == kinds(events)[-1]
     assert isinstance(run(response("completed", id="resp_2"), strict=True)[0][-1], Failed)
 
@@ -366,17 +366,34 @@ def test_cancelled_response_is_a_failure():
 @pytest.mark.parametrize(
     ("reason", "stop", "notes"),
     [
-        ("max_output_tokens", "length", 0),
-        ("content_filter", "refusal", 0),
-        ("steered", "end", 1),
-        (None, "end", 1),
+        ("max_output_tokens", "length", ["usage"]),
+        ("content_filter", "refusal", ["usage"]),
+        ("steered", "end", ["usage", "stop"]),
+        (None, "end", ["usage", "stop"]),
     ],
 )
 def test_incomplete_reasons(reason, stop, notes):
     """Each reason has its stop (1.8)."""
     events, told = run(response("incomplete", incomplete_details=reason and {"reason": reason}))
     assert Finish(stop) == events[-1]
-    assert notes == told.count
+    assert notes == [note.field for note in told.kept]
+
+
+@pytest.mark.invariant("I6")
+def test_output_indexes_begin_at_zero_and_have_no_gap():
+    """Strict mode takes a hole in the indexes for a violation; lenient mode needs no mending."""
+    late = added(3, type="message", id="msg_0")
+    assert "Finish" == kinds(run(late, COMPLETED)[0])[-1]
+    assert "gap" in run(late, COMPLETED, strict=True)[0][-1].fault.message
+    begun = added(0, type="message", id="msg_0")
+    assert "Finish" == kinds(run(begun, COMPLETED, strict=True)[0])[-1]
+
+
+@pytest.mark.edge("E3")
+def test_missing_counts_are_noted():
+    """An answer without usage has a note; one with it has none."""
+    assert ["usage"] == [note.field for note in run(response("completed"))[1].kept]
+    assert [] == run(response("completed", usage=USAGE))[1].kept
 
 
 @pytest.mark.edge("E34")

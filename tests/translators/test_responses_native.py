@@ -263,10 +263,8 @@ def test_private_events_are_swallowed(kind):
         event("response.output_item.done", output_index="x", item={}),
         event("response.created", response=None),
         event("response.created", response={"created_at": "x.y"}),
-        Frame(b"{"),
         Frame(b"[DONE]"),
         Frame(b"{}"),
-        Frame(b"[" * 100_000),
     ],
 )
 def test_other_frames_pass(frame):

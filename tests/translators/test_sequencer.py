@@ -287,6 +287,15 @@ def test_queue_budgets(within, over):
     beyond(run(*events, Finish("end"), budget=over), "out of order")
 
 
+@pytest.mark.parametrize("kind", ["text", "reasoning", "refusal"])
+def test_text_that_waits_for_nothing_is_not_queued(kind):
+    """The delta that opens its block is out of no order, however long it is; one behind another block is."""
+    events = text(1, "x" * 100, "y" * 100, kind=kind)
+    assert events == run(*events, budget=Budget(queued_bytes=10))
+    behind = [BlockStart(0, "tool", "c", "t"), BlockStart(1, kind), Delta(1, "x" * 11)]
+    beyond(run(*behind, budget=Budget(queued_bytes=10)), "out of order")
+
+
 def test_marks_fill_the_queue():
     """Marks that wait count as events."""
     events = [BlockStart(1, "text"), *[Mark(1, Citation("u"))] * 3]

@@ -162,3 +162,15 @@ def test_text_cannot_make_frames(text):
 
     raw = event_frame("e", encode({"text": text + "\n\ndata: injected\n\n"}))
     assert 1 == len(frames_of([raw]))
+
+
+@pytest.mark.parametrize("piece", [b": c\n\n", b"data: x\n\n", b"\n\n"])
+@pytest.mark.parametrize("together", [True, False])
+def test_frames_are_counted(piece, together):
+    """As many frames as allowed pass, comments and blank lines included; one more is refused (section 8)."""
+    splitter = Splitter(frames=10)
+    chunks = [piece * 10] if together else [piece] * 10
+    assert (piece[:1] == b"d") * 10 == sum(len(splitter.feed(chunk)) for chunk in chunks)
+    with pytest.raises(Refused) as caught:
+        splitter.feed(piece * 2 if together else piece)
+    assert "limit" == caught.value.fault.cause

@@ -6,7 +6,7 @@ import msgspec
 
 from translators.chat.decoder import ChatDecoder
 from translators.chat.details import entry_of
-from translators.chat.encoder import NO_RECEIPTS, REASONS, logprobs_object
+from translators.chat.encoder import NO_PAUSE, NO_RECEIPTS, REASONS, logprobs_object
 from translators.chat.usage import usage_object
 from translators.chat.wire import Chunk
 from translators.dialect import Reply, Source
@@ -14,7 +14,7 @@ from translators.events import Event, Failed
 from translators.fold import Answer, Block
 from translators.identifiers import response_id
 from translators.jsonio import ERRORS, encode, unreadable
-from translators.toolbox import unwrapped
+from translators.toolbox import wrap
 
 __all__ = ["answer", "read_answer"]
 
@@ -31,6 +31,8 @@ def read_answer(body: bytes, source: Source) -> list[Event]:
 
 def answer(folded: Answer, reply: Reply) -> bytes:
     """Return the client's body of a whole answer; what a stream would have brought, in one object (I18)."""
+    if folded.stop == "pause":
+        reply.notes.once("stop", NO_PAUSE)
     choice = {
         "index": 0,
         "message": _message(folded, reply),
@@ -63,7 +65,8 @@ def _message(folded: Answer, reply: Reply) -> dict[str, Any]:
     entries = [
         entry
         for index, block in enumerate(thoughts)
-        if block.carried and (entry := entry_of(block.carried, reply.origin, index, block.text if index else ""))
+        if block.carried
+        and (entry := entry_of(block.carried, reply.origin, index, block.text if index else "", reply.notes))
     ]
     if entries:
         message["reasoning_details"] = entries
@@ -81,11 +84,9 @@ def _joined(blocks: list[Block], kind: str) -> str | None:
 
 def _call(block: Block) -> dict[str, Any]:
     start = block.start
-    if start.form == "function":
-        arguments = block.text or ("{}" if block.complete else "")
-        return {"id": start.call_id, "type": "function", "function": {"name": start.name, "arguments": arguments}}
-    text = unwrapped(block.text) if start.form == "wrapped" else block.text
-    return {"id": start.call_id, "type": "custom", "custom": {"name": start.name, "input": text}}
+    # Streams know functions only, so that a custom call is one here too (I18).
+    arguments = wrap(block.text) if start.form == "custom" else block.text or ("{}" if block.complete else "")
+    return {"id": start.call_id, "type": "function", "function": {"name": start.name, "arguments": arguments}}
 
 
 def _annotations(blocks: list[Block]) -> list[dict[str, Any]]:

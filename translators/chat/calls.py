@@ -64,10 +64,14 @@ class _Slot:
 
 
 class Calls:
-    """Sort fragments into calls. `next_key` gives block keys; `identify` what made-up ids are made of."""
+    """Sort fragments into calls. `next_key` gives block keys; `identify` what made-up ids are made of.
 
-    def __init__(self, notes: Notes, next_key: Callable[[], int]) -> None:
+    Raises Contradiction, in strict mode also for indices and identities that are missing or senseless.
+    """
+
+    def __init__(self, notes: Notes, next_key: Callable[[], int], *, strict: bool = False) -> None:
         self._notes = notes
+        self._strict = strict
         self._next_key = next_key
         self._slots: list[_Slot] = []
         self._by_index: dict[int, _Slot] = {}
@@ -85,6 +89,8 @@ class Calls:
         """Return the events of one delta's `tool_calls`; `whole` entries are complete calls, not fragments."""
         out: list[Event] = []
         for position, call in enumerate(calls):
+            if self._strict and call.index is not None and call.index < 0:
+                raise Contradiction("the upstream gave a tool call a negative index")
             out.extend(self._piece(call, position, whole=whole))
         return out
 
@@ -127,7 +133,7 @@ class Calls:
                 continue
             if not slot.name:
                 slot.name = f"tool_{ordinal}"
-                self._notes.changed("tool_calls", "a tool call without a name gets one")
+                self._repair("a tool call without a name gets one")
             key = slot.key
             if key is None:
                 key, events = self._open(slot)
@@ -203,6 +209,12 @@ class Calls:
         else:
             self._notes.omitted("tool_calls", "a part of a tool's name that came after its call had begun is left out")
 
+    def _repair(self, message: str, *, listed: bool = True) -> None:
+        """Note a made-up identity; strict mode takes it for a violation (5.2)."""
+        if self._strict and listed:
+            raise Contradiction(f"the upstream broke its protocol: {message}")
+        self._notes.changed("tool_calls", message)
+
     def _advance(self, *, whole: bool) -> list[Event]:
         """Open the calls whose turn has come: in order, each once its name and id are known."""
         out: list[Event] = []
@@ -219,7 +231,8 @@ class Calls:
     def _open(self, slot: _Slot) -> tuple[int, list[Event]]:
         if not slot.id:
             slot.id = made_call_id("call_", self._seed, self._slots.index(slot))
-            self._notes.changed("tool_calls", "a tool call without an id gets one")
+            # The older form of a call has no place for an id.
+            self._repair("a tool call without an id gets one", listed=not slot.legacy)
         if slot.id in self._ids:
             raise Contradiction("two tool calls of the upstream have the same id")
         self._ids.add(slot.id)

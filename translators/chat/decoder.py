@@ -12,7 +12,7 @@ import msgspec
 from translators.chat.attachments import read_citations, read_logprobs
 from translators.chat.calls import Calls, Contradiction
 from translators.chat.details import Gathered
-from translators.chat.usage import all_zero, read_usage
+from translators.chat.usage import all_zero, decreased, impossible, read_usage
 from translators.chat.wire import Choice, Chunk, DeltaMessage, present
 from translators.dialect import Source
 from translators.events import (
@@ -98,7 +98,8 @@ class ChatDecoder:
         self._keys = 0
         self._open: int | None = None
         self._kind: Kind = "text"
-        self._calls = Calls(self.notes, self._next_key)
+        self._calls = Calls(self.notes, self._next_key, strict=source.strict)
+        self._id = ""
         self._details = Gathered()
         self._from_details: bool | None = None
         self._chars = 0
@@ -203,6 +204,8 @@ class ChatDecoder:
                     return self.take(inner, data, b"")
             if choices is None and not self._started and not chunk.id and not present(chunk.usage):
                 return self._stray(data)
+        if self._strict:
+            self._identify(chunk.id)
         out: list[Event] = []
         if not self._started and (choices or (chunk.id and chunk.model)):
             out.append(self._start(chunk, data))
@@ -212,8 +215,17 @@ class ChatDecoder:
             self._choices(choices, data, out)
         return out
 
+    def _identify(self, found: Any) -> None:
+        """Refuse an answer whose id changes (I5)."""
+        if not isinstance(found, str) or not found:
+            return
+        if self._id and found != self._id:
+            raise Contradiction("the id of the upstream's answer changes")
+        self._id = found
+
     def _start(self, chunk: Chunk, data: bytes) -> Start:
-        self._started = self._flowing = True
+        # The short cut for deltas looks at nothing else, so that strict mode does without it.
+        self._started, self._flowing = True, not self._strict
         found = chunk.id if isinstance(chunk.id, str) else ""
         self._calls.identify(found, data)
         created = chunk.created
@@ -229,9 +241,13 @@ class ChatDecoder:
 
     def _count(self, raw: msgspec.Raw) -> None:
         usage = read_usage(raw)
+        if self._strict and impossible(raw):
+            raise Contradiction("the upstream reports impossible token counts")
         if usage is None:
             self.notes.omitted("usage", "not readable")
         elif not all_zero(usage) or (self._usage is None and self._finish is not None):
+            if self._strict and self._usage is not None and decreased(self._usage, usage):
+                raise Contradiction("the upstream's token counts decrease")
             self._usage = usage
 
     def _choices(self, choices: list[Choice], data: bytes, out: list[Event]) -> None:

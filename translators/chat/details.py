@@ -11,6 +11,7 @@ from translators.carrier import is_carrier, seal
 from translators.conversation import State
 from translators.events import Carried
 from translators.jsonio import ERRORS, text_of
+from translators.notes import Notes
 
 __all__ = ["Gathered", "entry_of", "own_state", "text_of_details"]
 
@@ -81,9 +82,11 @@ def text_of_details(entries: list[dict[str, Any]]) -> str:
     return "".join(value for entry in entries for name in _GROWING if isinstance(value := entry.get(name), str))
 
 
-def entry_of(carried: Carried, origin: str, index: int, text: str = "") -> dict[str, Any] | None:
+def entry_of(
+    carried: Carried, origin: str, index: int, text: str = "", notes: Notes | None = None
+) -> dict[str, Any] | None:
     """Return the entry that carries opaque state through a Chat client, or None when it is too large to carry."""
-    carrier = seal(carried, origin)
+    carrier = seal(carried, origin, notes)
     if carrier is None:
         return None
     if carried.kind == "th":

@@ -30,9 +30,10 @@ from translators.jsonio import encode
 from translators.sse import COMMENT, DONE
 from translators.toolbox import wrap
 
-__all__ = ["NO_RECEIPTS", "REASONS", "ChatEncoder", "encoder"]
+__all__ = ["NO_PAUSE", "NO_RECEIPTS", "REASONS", "ChatEncoder", "encoder"]
 
 NO_RECEIPTS = "a call that the provider ran has no form in Chat"
+NO_PAUSE = "the upstream paused its turn, which this protocol cannot tell from an end"
 
 REASONS: dict[Stop, str] = {
     "end": "stop",
@@ -160,7 +161,8 @@ class ChatEncoder:
 
     def _close(self, event: BlockEnd) -> bytes:
         if self._block.kind == "reasoning" and self._carried is not None:
-            entry = entry_of(self._carried, self._reply.origin, self._thoughts - 1, "".join(self._held))
+            reply, index = self._reply, self._thoughts - 1
+            entry = entry_of(self._carried, reply.origin, index, "".join(self._held), reply.notes)
             if entry is not None:
                 return b"".join((self._head, b'"reasoning_details":[', encode(entry), b"]", self._tail))
         elif self._special and self._block.kind == "tool":
@@ -175,6 +177,8 @@ class ChatEncoder:
 
     def _finish(self, event: Finish) -> bytes:
         self._done = True
+        if event.stop == "pause":
+            self._reply.notes.once("stop", NO_PAUSE)
         reason = b'"finish_reason":' + encode(REASONS[event.stop])
         out = [self._head, self._tail.replace(b'"finish_reason":null', reason, 1)]
         if self._reply.include_usage:

@@ -15,13 +15,13 @@ from translators.chat.details import own_state
 from translators.chat.envelope import error_frame
 from translators.chat.usage import all_zero, read_usage
 from translators.chat.wire import Body, Chunk, present
-from translators.dialect import Peek, Reply, Seen, Target
+from translators.dialect import Closing, Peek, Reply, Seen, Target
 from translators.events import Failed
 from translators.failure import error_fault
-from translators.fault import Fault, refuse
+from translators.fault import Fault, broken, refuse
 from translators.jsonio import ERRORS, encode, explain, unreadable
 from translators.notes import Notes
-from translators.sse import Frame
+from translators.sse import DONE, Frame
 from translators.traits import nearest_effort
 
 __all__ = ["KNOWN", "ChatWatcher", "native_answer", "native_failure", "native_request", "watch"]
@@ -163,8 +163,14 @@ class ChatWatcher:
         rb'"(?:content|reasoning|reasoning_content|reasoning_text|refusal|text|summary|arguments|name)"\s*:\s*"[^"]'
     )
 
+    usual = b'"content":"'
+    closing: Closing | None = Closing(DONE, "stream", "missing_done: the stream ended without [DONE]")
+
     def __init__(self, reply: Reply) -> None:
         self._alias = reply.alias
+        self._finished = False
+        self._spaced = False
+        """The source writes spaces before colons, so that only the pattern finds anything."""
 
     def quiet(self, region: bytes) -> bool:
         """Tell whether nothing in a region has to be looked at.
@@ -174,7 +180,7 @@ class ChatWatcher:
         """
         if b'"finish_reason":"' in region or b'"usage":{' in region or b"[DONE]" in region:
             return False
-        if b'": ' in region or b'"error"' in region or b'"success"' in region or b"event:" in region:
+        if self._spaced or b'": ' in region or b'"error"' in region or b'"success"' in region or b"event:" in region:
             return not self._telling.search(region)
         return True
 
@@ -185,8 +191,13 @@ class ChatWatcher:
     def look(self, frame: Frame) -> Seen:
         """Return what one frame says."""
         data = frame.data
+        self._spaced = self._spaced or b'" :' in data
         if data[:6] == b"[DONE]":
-            return Seen(terminal=True, last=True)
+            if self._finished:
+                return Seen(terminal=True, last=True)
+            return Seen(
+                failed=Failed(broken("the upstream's stream ended before its answer was complete", cause="eof"))
+            )
         if not data or data.isspace():
             return Seen()
         try:
@@ -201,6 +212,7 @@ class ChatWatcher:
         counts = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
         usage = next((read_usage(raw) for raw in counts if present(raw)), None)
         reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), None)
+        self._finished = self._finished or reason is not None
         return Seen(
             usage=None if usage is None or all_zero(usage) else usage,
             stop=stop_of(reason) if reason else None,

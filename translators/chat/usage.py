@@ -7,7 +7,7 @@ import msgspec
 from translators.events import Usage
 from translators.jsonio import ERRORS
 
-__all__ = ["all_zero", "read_usage", "usage_object"]
+__all__ = ["all_zero", "decreased", "impossible", "read_usage", "usage_object"]
 
 
 class _PromptDetails(msgspec.Struct):
@@ -77,6 +77,27 @@ def read_usage(raw: bytes | msgspec.Raw) -> Usage | None:
         cost_usd=_cost(wire),
     )
     return found if found.known else None
+
+
+def impossible(raw: bytes | msgspec.Raw) -> bool:
+    """Tell whether a `usage` object has a negative count, or more reasoning than output (1.7)."""
+    try:
+        wire = _decode(raw)
+    except ERRORS:
+        return False
+    details = wire.completion_tokens_details
+    counts = (wire.prompt_tokens, wire.completion_tokens, wire.input_tokens, wire.output_tokens)
+    reasoning = details.reasoning_tokens if details is not None else None
+    output = _first(wire.completion_tokens, wire.output_tokens)
+    thought = _count(reasoning)
+    return any(isinstance(count, int | float) and count < 0 for count in (*counts, reasoning)) or (
+        thought is not None and output is not None and thought > output
+    )
+
+
+def decreased(before: Usage, after: Usage) -> bool:
+    """Tell whether cumulative counts went down (I8)."""
+    return after.prompt < before.prompt or (after.output or 0) < (before.output or 0)
 
 
 def all_zero(usage: Usage) -> bool:

@@ -85,7 +85,7 @@ def _blocks(block: Block, reply: Reply) -> list[dict[str, Any]]:
     if block.start.kind == "receipt":
         return list(receipt_blocks(block.receipt)) if block.receipt is not None else []
     if block.start.kind == "reasoning":
-        signature = seal(block.carried, reply.origin) if block.carried is not None else None
+        signature = seal(block.carried, reply.origin, reply.notes) if block.carried is not None else None
         return [{"type": "thinking", "thinking": block.text, "signature": signature or ""}]
     if block.citations:
         reply.notes.once("citations", NO_CITATIONS)

@@ -153,6 +153,8 @@ class Decoder:
             raise violated("the upstream sent content outside of its answer")
         if index < 0 or index in self._blocks or index in self._closed:
             raise violated("the upstream used a block index twice")
+        if self._strict and index != len(self._blocks) + len(self._closed):
+            raise violated("the upstream's block indexes have a gap")
         match block.type:
             case "text":
                 return self._open_text(index, block)
@@ -304,7 +306,10 @@ class Decoder:
         stop = STOPS.get(reason)
         if stop is None:
             self.notes.omitted("stop_reason", "an unknown stop reason counts as the end of the turn")
-        return (wire.usage_of(self._counts, self.notes), Finish(stop or "end", self._sequence))
+        usage = wire.usage_of(self._counts, self.notes)
+        if not usage.known:
+            self.notes.omitted("usage", "the upstream reported no token counts")
+        return (usage, Finish(stop or "end", self._sequence))
 
     def _usage(self, raw: Raw) -> Usage:
         if bytes(raw) not in (b"", b"null"):

@@ -187,7 +187,7 @@ class Encoder:
         elif self._start.kind == "tool" and self._empty:
             out = self._input(index, "{}")
         elif self._carried is not None:
-            signature = seal(self._carried, self._reply.origin)
+            signature = seal(self._carried, self._reply.origin, self._reply.notes)
             if signature is not None:
                 out = _DELTA % (index, _SIGNATURE) + encode(signature) + _END
         self._index += 1

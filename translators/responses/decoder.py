@@ -216,6 +216,8 @@ class Decoder:
                 self._abandon(track, out, complete=not cut)
         if self._usage is not None:
             out.append(self._usage)
+        else:
+            self.notes.omitted("usage", "the upstream reported no token counts")
         out.append(Finish(self._stop(response, cut=cut)))
         self._done = True
         return out

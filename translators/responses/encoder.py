@@ -153,6 +153,8 @@ class Encoder:
 
     def _finish(self, finish: Finish) -> bytes:
         assert self._lifecycle is not None
+        if finish.stop == "pause":
+            self._reply.notes.once("stop", "the upstream paused its turn, which this protocol cannot tell from an end")
         out = self._release(complete=finish.stop not in ("length", "context", "refusal"))
         status, self.final = self._lifecycle.ended(finish.stop, self._items, self._usage)
         return out + self._events([(b"response." + status.encode(), b'"response":' + self.final)])

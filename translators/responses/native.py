@@ -13,11 +13,11 @@ import msgspec
 
 from translators.carrier import MARK, is_carrier, unseal
 from translators.conversation import State
-from translators.dialect import Peek, Reply, Seen, Target
+from translators.dialect import Closing, Peek, Reply, Seen, Target
 from translators.events import Failed, Stop
 from translators.failure import error_fault
 from translators.fault import Fault
-from translators.jsonio import ERRORS, encode, reader
+from translators.jsonio import ERRORS, encode, reader, unreadable
 from translators.notes import Notes
 from translators.responses import wire
 from translators.responses.counts import spent, usage_of
@@ -203,6 +203,9 @@ class Watcher:
         rb'|output_item\.done)"'
     )
 
+    usual = b'"type":"response.output_text.delta"'
+    closing: Closing | None = None
+
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self._items: list[tuple[int, bytes]] = []
@@ -210,7 +213,9 @@ class Watcher:
         self._response_members: dict[str, msgspec.Raw] = {}
 
     def quiet(self, region: bytes) -> bool:
-        """Tell whether a region has no lifecycle event, done item, error or private event in it."""
+        """Tell whether a region has no lifecycle event, done item, error or private event in it: cheaply for text."""
+        if region.count(self.usual) == region.count(b'"type"'):
+            return True
         return not self._telling.search(region)
 
     def failure(self, fault: Fault) -> bytes:
@@ -225,14 +230,16 @@ class Watcher:
         return event_frame(kind, encode({"type": kind, "sequence_number": LAST_SEQUENCE, "response": response}))
 
     def look(self, frame: Frame) -> Seen:
-        """Return what one frame says; frames that do not decode say nothing."""
+        """Return what one frame says; one with other types than ours says nothing."""
         try:
             kind = wire.decode_kind(frame.data).type or frame.event.decode("utf-8", "replace")
             if kind.startswith("response."):
                 return self._response(kind, frame)
             return self._bare(kind, frame)
-        except (*ERRORS, ValueError):
+        except (msgspec.ValidationError, OverflowError):
             return Seen()
+        except (*ERRORS, ValueError) as error:
+            return Seen() if frame.data.strip() in (b"[DONE]", b"") else Seen(failed=Failed(unreadable(error)))
 
     def _bare(self, kind: str, frame: Frame) -> Seen:
         if kind in _PRIVATE:

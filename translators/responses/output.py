@@ -163,7 +163,7 @@ class Reasoning(Item):
     def __init__(self, response: str, index: int, reply: Reply) -> None:
         super().__init__(index)
         self.id = item_id("rs", response, index)
-        self._origin = reply.origin
+        self._origin, self._notes = reply.origin, reply.notes
         self._carrier: str | None = None
         self._text = ""
         self._complete = True
@@ -180,7 +180,7 @@ class Reasoning(Item):
     def mark(self, value: Marked) -> Events:
         """Keep opaque state, sealed for its origin."""
         if isinstance(value, Carried):
-            self._carrier = seal(value, self._origin)
+            self._carrier = seal(value, self._origin, self._notes)
         return []
 
     def ended(self, text: str, *, complete: bool) -> Events:

@@ -23,6 +23,11 @@ class Repairs:
             raise Refused(broken(f"the upstream broke its protocol: {message}"))
         self.notes.changed(field, message)
 
+    def gap(self, message: str) -> None:
+        """Raise Refused in strict mode for a hole in the source's numbers, which needs no mending (I6)."""
+        if self._strict and not self.quiet:
+            raise Refused(broken(f"the upstream broke its protocol: {message}"))
+
     def once(self, field: str, message: str) -> None:
         """Note the first of many equal omissions, which break nothing."""
         if field not in self._told:

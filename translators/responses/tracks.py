@@ -119,7 +119,9 @@ class Tracks:
         return Strand(self._keys, shape)
 
     def put(self, track: Track, index: int | None) -> Track:
-        """Register a new item."""
+        """Register a new item; its index is the next one, save that some servers repeat or leave out theirs."""
+        if index is not None and index > len(self.all):
+            self.repairs.gap("the output indexes have a gap")
         self.all.append(track)
         if index is not None:
             self.by_index[index] = track
