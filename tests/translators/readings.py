@@ -22,7 +22,7 @@ from translators.traits import Traits, traits_for
 ORIGIN = "0123456789abcdef"
 ALIAS = "my-alias"
 ASKED = Asked(alias=ALIAS, created=1_700_000_000, seed="5eed" * 6)
-MODELS = {"chat": "up-m", "responses": "gpt-4.1", "messages": "claude-sonnet-5"}
+MODELS = {"chat": "up-m", "responses": "gpt-5.2", "messages": "claude-sonnet-5"}
 """Upstream models whose traits suit each dialect."""
 
 REQUESTS: dict[str, dict[str, Any]] = {
