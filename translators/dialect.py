@@ -157,7 +157,7 @@ class Watcher(Protocol):
 
     meaningful: Pattern[bytes]
     usual: bytes
-    """What nearly all content is spelled with, so that `meaningful` mostly matches where this is found."""
+    """What nearly all content is spelled with: `meaningful` mostly matches where it is found. b"" saves nothing."""
     closing: Closing | None
     """None where the terminal is the last frame."""
 

@@ -12,11 +12,12 @@ from translators.dialect import Reply, Source
 from translators.dialects import DIALECTS
 from translators.events import Delta, Usage
 from translators.fault import Fault, Refused, broken
-from translators.native import HELD_BYTES, MAX_STREAM_BYTES, NativeStream, NativeWhole
+from translators.native import HELD_BYTES, MAX_STREAM_BYTES, NativeStream, NativeWhole, _counted
 from translators.notes import Notes
-from translators.sse import COMMENT, Splitter
+from translators.sse import COMMENT, END, Splitter, frame_of
 
 DONE = b"data: [DONE]\n\n"
+OBJECT = re.compile(rb"\s*\{.*\}\s*", re.DOTALL)
 
 
 def frame(value, event=""):
@@ -359,6 +360,20 @@ def test_other_spellings_are_no_harm(name, harmless):
     out = play(stream, [*begin, begin[-1] + harmless + begin[-1], *rest])
     assert stream.fault is None
     assert harmless in out
+
+
+PIECES = [b"event: x\n", b"data: {", b"data: ", b"}\n\n", b"}", b"\n", b"\n\n", b": c\n\n", b"{", b"z", b"data: {}\n\n", b"event: x\ndata: {}\n\n"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_counting_agrees_with_looking(pieces):
+    """However lines are put together, the short way finds as many frames as a split, and no bad one among them."""
+    region = b"".join(pieces) + END
+    blocks = [frame_of(block) for block in region[:-2].split(END)]
+    shaped = all(
+        block is None or block.data.strip() in (b"", b"[DONE]") or OBJECT.fullmatch(block.data) for block in blocks
+    )
+    assert (region.count(END), shaped) == _counted(region)
 
 
 @pytest.mark.edge("E29")
