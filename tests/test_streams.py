@@ -82,6 +82,7 @@ async def test_vendor_sdk_reads_the_turn(dialect, stream):
 CUSTOM = Call("patch", "*** free text", "call_c", namespace="functions", custom=True)  # the chunk type has no such call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dialect", "event", "whole", "blocks"),
     [

@@ -69,7 +69,13 @@ async def test_a_registration_without_refresh_token_keeps_the_first(tmp_path):
     [
         ({"polls": [{"error": "access_denied"}]}, "refused"),
         ({"polls": [{}]}, "no answer"),
-        ({"polls": [{"error": "authorization_pending"}] * 1000, "device": DEVICE | {"expires_in": 10**9, "interval": 600}}, "in time"),
+        (
+            {
+                "polls": [{"error": "authorization_pending"}] * 1000,
+                "device": DEVICE | {"expires_in": 10**9, "interval": 600},
+            },
+            "in time",
+        ),
         ({"polls": [], "device": {}}, "no device code"),
         ({"polls": [], "device": [1]}, "no device code"),
         ({"polls": [], "device": DEVICE | {"verification_uri": "http://evil.test"}}, "not to be trusted"),
