@@ -7,6 +7,8 @@ INSTALLED := .venv/installed
 EXTRAS := speed,zstd,metrics,otel,tokenizers,valkey
 # Two processes, also on larger machines: every run is then like the one in CI.
 PARALLEL := --numprocesses 2 --dist worksteal
+# Without kept bytecode pytest rewrites the asserts of 200 files anew in each process, and each gateway is compiled anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-fast lint format clients bench check
 .DEFAULT_GOAL := check

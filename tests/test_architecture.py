@@ -57,11 +57,13 @@ def test_modules_are_small_enough():
     assert {} == {short(path): lines for path in MODULES if (lines := len(read(path).splitlines())) > MODULE_LINES}
 
 
+@pytest.mark.slow
 def test_modules_say_what_they_are_for():
     """Every module opens with a docstring."""
     assert [] == [short(path) for path in MODULES if not ast.get_docstring(ast.parse(read(path)))]
 
 
+@pytest.mark.slow
 def test_every_test_says_what_it_shows():
     """Every test has a docstring that states the behaviour."""
     assert [] == [

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from tests.streams import STREAM, WHOLE, Call, Say, Think, Turn
 from tests.upstream import Upstream, reply_json, sse
 
+pytestmark = pytest.mark.slow  # the vendors' SDKs take seconds to import
 TEXT = 'caf\u00e9 \u2713 \U0001f980 and a "quoted" {brace}'
 BLOCKS = [
     Think("First I look.", seal="c2VhbA=="),
@@ -82,7 +83,6 @@ async def test_vendor_sdk_reads_the_turn(dialect, stream):
 CUSTOM = Call("patch", "*** free text", "call_c", namespace="functions", custom=True)  # the chunk type has no such call
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dialect", "event", "whole", "blocks"),
     [

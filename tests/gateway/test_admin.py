@@ -261,6 +261,7 @@ async def test_too_many_followers_are_refused():
             response.close()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S23", "S24")
 async def test_a_follower_that_never_reads_is_dropped(monkeypatch):
     """It costs no memory but the kernel's, and its connection ends."""

@@ -53,6 +53,7 @@ async def test_the_limit_is_exact(client):
     assert 2 == len(upstream.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S20")
 @pytest.mark.parametrize("encoding", PACK)
 async def test_a_bomb_is_a_413(encoding):
@@ -120,6 +121,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.promise("S21")
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -151,6 +153,7 @@ ASK = {"chat": b'"messages":[{"role":"user","content":"hi"}]', "responses": b'"i
 ASK["messages"] = ASK["chat"]
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.promise("S21")
 @pytest.mark.parametrize("up", PATHS)

@@ -92,6 +92,7 @@ async def test_the_limit_holds_after_unpacking(encoding):
     assert 413 == told(await read(PACK[encoding](b"x" * (LIMIT + 1)), encoding=encoding))
 
 
+@pytest.mark.slow
 @every_encoding
 @pytest.mark.promise("S20")
 async def test_a_bomb_is_never_built(encoding):

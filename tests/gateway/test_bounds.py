@@ -49,6 +49,7 @@ async def test_tables_do_not_grow_with_names_and_sessions():
         assert 0 == len(live.listening.gateway.exchanges)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S24", "S30")
 async def test_runtime_tables_hold_their_bounds():
     """A hundred thousand names, straight into the tables that a request touches."""
@@ -87,6 +88,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.promise("S25", "S26")
 @pytest.mark.parametrize("step", STEPS)
@@ -130,6 +132,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S26")
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_fault_leaves_nothing_behind(fault):

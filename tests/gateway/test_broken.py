@@ -122,6 +122,7 @@ def test_all_errors_at_once(tmp_path, capsys):
     assert [f"{path}:{number}" for number in (2, 5, 10)] == [line.split()[0] for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv", [["serve"], ["check"], ["models"], ["doctor"], ["keys", "list"], ["launch", "claude"], ["env", "grok"]]
 )

@@ -188,6 +188,7 @@ async def test_a_quota_of_one_model_rests_the_key_for_that_alone():
     assert ("healthy", [GLM]) == (key.phase, [view.model for view in key.models])
 
 
+@pytest.mark.slow
 async def test_no_retries_unless_configured():
     """A 503 is tried again with the same key only when the operator says so, and never after a beginning."""
     busy = reply_json({"error": {"message": "busy"}}, 503)
@@ -239,6 +240,7 @@ TIMERS = {
 }
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("outcome", TIMERS)

@@ -249,6 +249,7 @@ def written(tmp_path, monkeypatch):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S01")
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (401, 1), (500, 1), (None, 69)])
 async def test_exit_codes(written, capsys, status, code):

@@ -365,6 +365,7 @@ async def test_a_client_that_leaves_takes_the_upstream_call_with_it(client):
     assert 0 == live.listening.gateway.admission.running()
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.parametrize(
     ("timer", "script", "outcome"),
@@ -389,6 +390,7 @@ async def test_each_stall_is_named_and_told(client, timer, script, outcome):
         assert 504 == reply.status
 
 
+@pytest.mark.slow
 @every_client
 async def test_silence_is_bridged_by_comments(client):
     """After `keepalive_s` the headers go out with a comment, which is no event and commits to nothing."""

@@ -224,6 +224,7 @@ async def test_refresh_happens_once_for_many(tmp_path: Path):
     assert [path.name, "auth.json.lock", "config.toml"] == sorted(found.name for found in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 async def test_declined_refresh_disables_until_the_file_changes(tmp_path: Path):
     """A login that the issuer ends for good is a 401; a new file brings it back without a restart."""
     proxy, issuer = Proxy([Turn([Say("Hi.")])], accepts="NEW"), Issuer([reply_json({"error": "invalid_grant"}, 400)])

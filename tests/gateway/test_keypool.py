@@ -688,4 +688,5 @@ class Traffic(RuleBasedStateMachine):
 
 
 TestTraffic = pytest.mark.timeout(600)(pytest.mark.promise("S36")(Traffic.TestCase))  # a failure takes time to shrink
+TestTraffic = pytest.mark.slow(TestTraffic)
 TestTraffic.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

@@ -71,6 +71,7 @@ ANSWERS: dict[str, tuple[list[bytes], str, list[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["messages", "responses"])
 async def test_what_providers_send(client):
     """Odd streams of Chat providers keep their meaning and become streams of the client's grammar."""

@@ -16,6 +16,7 @@ from gateway.cli import main
 from gateway.clients import Wiring
 from tests.gateways import gateway
 
+pytestmark = pytest.mark.slow  # each starts programs
 CLIENT = """#!{python}
 import json, os, sys, urllib.request
 names = [n for n in os.environ if n.split("_")[0] in ("ANTHROPIC", "DRAGOMAN", "GROK", "XAI", "OPENCODE", "CLAUDE", "NO")]

@@ -125,6 +125,7 @@ def test_listening_is_announced_on_stderr(capsys, clients):
     assert (1 if clients else 2) == len(err.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S08")
 def test_core_files_are_off():
     """In a process that asked for it, both limits are 0."""
@@ -340,6 +341,7 @@ def life(monkeypatch, tmp_path, capsys):
     gc.unfreeze()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S38")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it(life, number):
@@ -350,6 +352,7 @@ async def test_a_signal_ends_it(life, number):
     assert 0 == await asyncio.wait_for(task, DEADLINE_S)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S38")
 async def test_a_second_signal_does_not_wait(life, monkeypatch):
     """A drain that would take long is left."""
@@ -368,6 +371,7 @@ async def test_a_second_signal_does_not_wait(life, monkeypatch):
     assert 0 == await asyncio.wait_for(task, DEADLINE_S)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S39")
 async def test_hangup_reloads(life, monkeypatch):
     """SIGHUP is no end."""

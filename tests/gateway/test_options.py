@@ -79,6 +79,7 @@ def test_help_is_quick(argv):
     assert cpu_s("-m", "gateway", *argv) < cpu_s("-c", "pass") + 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [["--help"], *([name, "--help"] for name in NAMES)], ids=" ".join)
 def test_help_loads_nothing_heavy(argv):
     """Neither the server, nor a translator, nor the codecs."""

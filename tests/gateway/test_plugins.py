@@ -27,6 +27,7 @@ def test_every_built_in_plugin_is_known():
     assert sorted(names()) == list(names())
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S44")
 def test_naming_plugins_imports_none():
     """A list of names runs no plugin's code."""

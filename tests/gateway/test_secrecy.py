@@ -204,6 +204,7 @@ EVIL = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S15")
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(text=EVIL, thought=EVIL, argument=EVIL)

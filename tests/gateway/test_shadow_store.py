@@ -64,6 +64,7 @@ def test_forgets_single_calls():
     assert (0, 0, 0) == (len(shadow), shadow.bytes, shadow.entries)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S24")
 @given(
     st.lists(

@@ -132,6 +132,7 @@ def check(record: dict[str, Any]) -> None:
     assert 0 <= record.get("overhead_ms", 0) <= record["duration_ms"] + 1
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_every_end_has_its_record(client, case):
@@ -312,6 +313,7 @@ async def test_each_request_of_a_socket_has_its_record():
     assert [200, 500] == [record["status"] for record in records]
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_overhead_leaves_waiting_out(client, stream):
@@ -347,6 +349,7 @@ async def test_overhead_leaves_out_the_wait_of_a_client_that_left():
     assert record["overhead_ms"] < 250
 
 
+@pytest.mark.slow
 async def test_waiting_for_a_retry_is_no_overhead():
     """A 503 that is tried again costs the client time, and not by our work."""
     from gateway.config import Pool

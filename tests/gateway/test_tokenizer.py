@@ -12,6 +12,7 @@ from gateway.tokenizer import MESSAGE_TOKENS, START_TOKENS, Unfit, load
 from tests.gateway.cline import ask, served
 from translators.messages.count import IMAGE_TOKENS
 
+pytestmark = pytest.mark.slow  # they make a tokenizer of thousands of merges
 LETTERS = {value: letter for letter, value in tokenizer._byte_letters().items()}
 TEXTS = ["", "Hello, world!", "def f(x):\n    return 12345", "naïve café 東京 🦀", "a" * 100, "  x\r\n\r\n y"]
 

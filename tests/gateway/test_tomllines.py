@@ -108,6 +108,7 @@ def test_syntax_errors_have_the_parsers_line(text, line, word):
     assert "at line" not in what
 
 
+@pytest.mark.slow
 def test_nesting_without_end_is_a_flaw():
     """A file that is nested a hundred thousand deep is refused, not a crash."""
     parsed = parse("a = " + "[" * 100_000)
@@ -169,6 +170,7 @@ def test_a_syntax_error_beside_a_repeated_table():
     assert parsed.table is None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab=.,[]{}\"'\n #1\\", max_size=60))
 @example("a = '''")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each starts several processes
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 [providers.demo]

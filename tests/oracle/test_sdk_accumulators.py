@@ -22,7 +22,7 @@ from tests.translators.scripts import CANONICAL, PAIRS, scripts
 from tests.translators.wires import stream
 
 RESPONSE_EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
-pytestmark = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize(("client", "upstream"), PAIRS)]
 some = settings(max_examples=8)
 
 

@@ -16,6 +16,7 @@ from tests.gateway.live import CLIENT_KEY, PATHS, config, provider, request, run
 from tests.streams import STREAM, WHOLE, Call, Say, Think, Turn
 from tests.upstream import End, Upstream, reply_json, sse
 
+pytestmark = pytest.mark.slow
 DIALECTS = ("chat", "responses", "messages")
 over_each = pytest.mark.parametrize("upstream", DIALECTS)
 TURN = Turn([Think("Let me see."), Say("It is sünny in Gent."), Call("get_weather", '{"city":"Gent"}')])

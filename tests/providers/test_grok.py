@@ -138,6 +138,7 @@ async def test_unusable_login_is_a_401(made, tmp_path):
     assert () == provider.readmitted()
 
 
+@pytest.mark.slow
 async def test_failing_issuer_is_no_fault_of_the_login(made, tmp_path):
     """A token that cannot be had now is a 503, and the login stays."""
     url = f"http://127.0.0.1:{closed_port()}"
@@ -148,6 +149,7 @@ async def test_failing_issuer_is_no_fault_of_the_login(made, tmp_path):
     assert 503 == gone.value.fault.status
 
 
+@pytest.mark.slow
 async def test_refused_token(made, tmp_path):
     """A refused token is renewed once; refused again at once, the login is out until its file changes."""
     async with Upstream(Issuer()) as source:
@@ -245,6 +247,7 @@ async def test_passing_errors_may_be_tried_again(made, status, headers, body, ag
     assert (again, limited) == (verdict.again_s is not None, verdict.limited)
 
 
+@pytest.mark.slow
 async def test_denied_login_returns_with_a_new_file(made, tmp_path):
     """An account that may not chat is out of use until its file changes; a request with an older token has a new try."""
     denied = b'{"code":"permission-denied","error":"Access to the chat endpoint is denied."}'

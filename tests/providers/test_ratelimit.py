@@ -228,6 +228,7 @@ DOCUMENTS = st.recursive(
 NAMES = st.sampled_from(["retry-after", "Retry-After-MS", "x-ratelimit-reset", "anthropic-ratelimit-tokens-reset"])
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S36")
 @settings(max_examples=300, deadline=None)
 @given(

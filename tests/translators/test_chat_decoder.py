@@ -194,6 +194,7 @@ JSONISH = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(JSONISH, max_size=4))
 def test_no_upstream_json_raises(documents):

@@ -111,6 +111,7 @@ def test_depth_at_the_limit_and_beyond(pair, excess):
     assert (excess > 0) == nested_too_deep(b"[" + b"{}," * 200 + inner + b"]")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S21")
 @given(values, texts)
 def test_depth_is_not_fooled_by_strings(value, text):

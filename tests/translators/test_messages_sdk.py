@@ -13,6 +13,7 @@ from translators.messages.answer import answer
 from translators.messages.encoder import Encoder
 from translators.sse import Splitter
 
+pytestmark = pytest.mark.slow  # the vendor's SDK takes seconds to import
 REPLY = Reply("m1", seed="5eed", origin="here")
 EVENTS = (
     Start("resp_1", "up-m"),

@@ -500,6 +500,7 @@ def test_state_that_is_too_large_and_pauses_are_noted(client, stream):
     assert (client != "messages") == found.count("stop")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [b": c\n\n", chunk({})])
 def test_a_source_of_endless_frames_poisons(extra):
     """Frames without any event count too (section 8, F6)."""

@@ -31,8 +31,8 @@ from translators.fault import Fault, Refused
 from translators.pair import Pair
 
 pairs = pytest.mark.parametrize(("client", "upstream"), PAIRS)
-EXAMPLES = int(os.environ.get("EXAMPLES", "12"))
-"""For each pair and property; `EXAMPLES=500` looks deeper."""
+EXAMPLES = int(os.environ.get("EXAMPLES", settings.default.max_examples // 8))
+"""For each pair and property: 12, and two in a fast run; `EXAMPLES=500` looks deeper."""
 few, some = settings(max_examples=max(EXAMPLES // 2, 1)), settings(max_examples=EXAMPLES)
 
 LOSSY = ("whole message", "hosted item")
