@@ -42,6 +42,7 @@ def commands() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("document", "line"), commands())
 def test_every_command_that_is_shown_is_one(document, line):
     """It parses as the command line would parse it."""

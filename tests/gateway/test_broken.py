@@ -80,6 +80,7 @@ def write(folder: Path, case: str, mode: int = 0o600) -> tuple[Path, int, str]:
     return path, line, words
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S01")
 @pytest.mark.parametrize("case", CASES)
 def test_a_broken_file_is_told_line_by_line(case, tmp_path, capsys):

@@ -53,6 +53,7 @@ def test_public_routes_are_an_explicit_few():
     assert ["/", "/livez", "/readyz"] == [path for path in PUBLIC if not path.startswith("/web/")]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("S05")
 @pytest.mark.parametrize("disguise", DISGUISES)
 async def test_nothing_else_answers_without_a_key(disguise):

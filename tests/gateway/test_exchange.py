@@ -298,6 +298,7 @@ async def test_a_rate_limit_behind_the_handshake_moves_the_request_too(client, u
     assert (2, "k2", "complete") == (record["attempts"], record["key"], record["outcome"])
 
 
+@pytest.mark.slow
 @every_client
 @pytest.mark.promise("S36")
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422, 500, 502, 503, 529])
