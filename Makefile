@@ -5,8 +5,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 EXTRAS := speed,zstd,metrics,otel,tokenizers,valkey
-# Two processes, also on larger machines: every run is then like the one in CI.
-PARALLEL := --numprocesses 2 --dist worksteal
+# Three processes for two cores, also on larger machines: many tests wait for sockets and clients, and every run is then
+# like the one in CI.
+PARALLEL := --numprocesses 3 --dist worksteal
 # Without kept bytecode pytest rewrites the asserts of 200 files anew in each process, and each gateway is compiled anew.
 export PYTHONDONTWRITEBYTECODE =
 
