@@ -42,13 +42,13 @@ class Timing:
 
     def first_meaning(self, tally: Tally, now: float) -> None:
         """Note the first content, and the first text and tool call among it."""
-        record, elapsed = self._record, milliseconds(now - self.began)
+        record = self._record
         if record.first_meaning_ms is None:
-            record.first_meaning_ms = elapsed
-        if tally.text_bytes and record.first_text_ms is None:
-            record.first_text_ms = elapsed
-        if tally.tool_calls and record.first_tool_ms is None:
-            record.first_tool_ms = elapsed
+            record.first_meaning_ms = milliseconds(now - self.began)
+        if record.first_text_ms is None and tally.text_bytes:
+            record.first_text_ms = milliseconds(now - self.began)
+        if record.first_tool_ms is None and tally.tool_calls:
+            record.first_tool_ms = milliseconds(now - self.began)
 
     def close(self, first_write: float | None) -> None:
         """Note what only the end can tell: the first byte that went out, and our share of the whole time."""
